@@ -1,0 +1,104 @@
+"""Child processes that end with us, and their output as it comes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from flows import guard
+
+_running: set["subprocess.Popen[str]"] = set()
+_stopping = threading.Event()
+
+
+class StoppedError(Exception):
+    """The run is being stopped from outside: do not try again."""
+
+
+def start(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    output: int | IO[str] = subprocess.PIPE,
+    keep_open: Sequence[int] = (),
+) -> "subprocess.Popen[str]":
+    """Start a command under the guard, in a session of its own, its errors in with its output.
+
+    ``keep_open`` are file descriptors that stay open until the command has ended (a lease, for one).
+    """
+    if _stopping.is_set():
+        raise StoppedError
+    child = subprocess.Popen(
+        [sys.executable, guard.__file__, *command],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+        pass_fds=keep_open,
+    )
+    _running.add(child)
+    return child
+
+
+def run(
+    command: Sequence[str],
+    on_line: Callable[[str], None],
+    environment: Mapping[str, str] | None = None,
+    keep_open: Sequence[int] = (),
+) -> int:
+    """Run a command to its end, giving each line of its output away; answer its exit code."""
+    child = start(command, environment, keep_open=keep_open)
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            on_line(line.rstrip())
+        code = child.wait()
+    finally:
+        stop(child)
+    if _stopping.is_set():
+        raise StoppedError
+    return code
+
+
+def stop(child: "subprocess.Popen[str]") -> None:
+    """End a command and all it started, and wait for it."""
+    assert child.stdin is not None
+    child.stdin.close()  # the guard sees to the rest
+    child.wait()
+    _running.discard(child)
+
+
+@contextmanager
+def stopped_on_signal() -> Iterator[None]:
+    """On Ctrl-C or SIGTERM, end all children first: threads that wait for them must not hold us up."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        _stopping.set()
+        for child in list(_running):
+            if child.stdin is not None:
+                child.stdin.close()
+        raise KeyboardInterrupt
+
+    before = {sign: signal.signal(sign, interrupt) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def tool(name: str, *arguments: str) -> list[str]:
+    """A command-line tool of this very environment, whether it is activated or not."""
+    return [str(Path(sys.executable).with_name(name)), *arguments]

@@ -1,0 +1,96 @@
+"""A Prefect server for the time of a run, with its database under the project."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+
+from flows import processes
+from outclass.errors import OutclassError
+from stages.settings import HOME
+
+FOLDER = HOME / "prefect"
+PATIENCE = 120.0
+"""Seconds that a server may take to answer; a new database alone takes half a minute on a slow disk."""
+
+
+@contextmanager
+def available() -> Iterator[str]:
+    """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or start one and stop it after."""
+    configured = get_current_settings().api.url
+    if configured:
+        check(configured)
+        yield configured
+    else:
+        with started(free_port()) as url:
+            yield url
+
+
+@contextmanager
+def started(port: int) -> Iterator[str]:
+    """A server of our own, for this process and those that it starts."""
+    url = f"http://127.0.0.1:{port}/api"
+    log = FOLDER / "server.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as output:
+        server = processes.start(
+            processes.tool("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)),
+            {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{FOLDER.absolute()}/prefect.db"},
+            output,
+        )
+    try:
+        _wait(url, server, log)
+        with temporary_settings({PREFECT_API_URL: url}), _in_environment("PREFECT_API_URL", url):
+            yield url
+    finally:
+        processes.stop(server)
+
+
+def check(url: str) -> None:
+    if not _answers(url):
+        raise OutclassError(
+            f"PREFECT_API_URL is {url}, but no Prefect server answers there: "
+            f"start it, or unset PREFECT_API_URL to have one started for the run"
+        )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(url: str, server: "subprocess.Popen[str]", log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not _answers(url):
+        if server.poll() is not None:
+            raise OutclassError(f"the Prefect server ended with code {server.returncode}; its log is {log}")
+        if time.monotonic() > deadline:
+            raise OutclassError(f"the Prefect server did not answer within {PATIENCE:.0f} s; its log is {log}")
+        time.sleep(0.2)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@contextmanager
+def _in_environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

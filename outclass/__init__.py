@@ -1,0 +1,1 @@
+"""Does this belong to a class my model has never seen?"""

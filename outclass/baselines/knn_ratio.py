@@ -1,0 +1,48 @@
+"""Distance to the nearest training items, relative to how far those are from their own (Ding et al. 2014).
+
+For k neighbours NN_k(x) of x in the training set, with d(a, B) the mean distance from a to the points of B:
+
+    novelty(x) = d(x, NN_k(x)) / mean over y in NN_k(x) of d(y, NN_k(y))
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from outclass.arrays import Floats, Ints
+from outclass.baselines import SetsBy
+
+
+def distance_ratios(distances: Floats, neighbours: Ints, own_distances: Floats, k: int) -> Floats:
+    """The ratio for one k, from neighbours sorted by distance.
+
+    ``distances`` and ``neighbours`` are (n, at least k) for the scored items, ``own_distances`` (training items,
+    at least k) the training items' distances to their own neighbours. Duplicates in the training set would make
+    the denominator zero; it is held at the smallest positive distance instead.
+    """
+    spacing = own_distances[:, :k].mean(axis=1)
+    floor = spacing[spacing > 0].min(initial=np.inf)
+    if not np.isfinite(floor):
+        floor = 1.0  # all training items are the same point: plain distances
+    denominator = np.maximum(spacing[neighbours[:, :k]].mean(axis=1), floor)
+    return np.asarray(distances[:, :k].mean(axis=1) / denominator)
+
+
+@dataclass
+class KnnRatio:
+    """The training set's own neighbours are searched once, for the largest k; smaller k are read off."""
+
+    neighbours: Sequence[int] = (1, 2, 5)
+    sets_by: ClassVar[SetsBy] = "mean score"
+
+    def fit(self, vectors: Floats) -> Self:
+        self.search_ = NearestNeighbors(n_neighbors=max(self.neighbours), algorithm="brute").fit(vectors)
+        self.own_distances_, _ = self.search_.kneighbors()  # leaves each item itself out
+        return self
+
+    def score(self, vectors: Floats) -> dict[str, Floats]:
+        distances, nearest = self.search_.kneighbors(vectors)
+        return {f"knn-{k}": distance_ratios(distances, nearest, self.own_distances_, k) for k in self.neighbours}

@@ -1,0 +1,1 @@
+"""Representations of items that are the same in every fold."""

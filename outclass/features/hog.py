@@ -1,0 +1,31 @@
+"""Histograms of oriented gradients (Dalal & Triggs 2005), 324 values for a 32 x 32 image as in the paper."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from skimage.feature import hog
+
+from outclass.arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class HogSettings:
+    orientations: int = 9
+    cell: int = 8  # pixels along a cell's side
+    block: int = 2  # cells along a block's side
+
+
+def histograms(images: Ints, settings: HogSettings) -> Floats:
+    """Grey images (n, height, width) with values 0..255 -> HOG features (n, d) in float32."""
+    unit = images.astype(np.float32) / 255
+    return np.stack(
+        [
+            hog(
+                image,
+                orientations=settings.orientations,
+                pixels_per_cell=(settings.cell, settings.cell),
+                cells_per_block=(settings.block, settings.block),
+            )
+            for image in unit
+        ]
+    ).astype(np.float32)

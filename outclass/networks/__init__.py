@@ -1,0 +1,1 @@
+"""Classifiers that give each item its vector of class activities u."""

@@ -1,0 +1,141 @@
+"""The flat network of the paper: two affine layers on fixed features, trained for many partitions at once.
+
+A *head* is one such network, for one subset of the classes. Small heads leave a device idle, so H of them are
+trained as one batched model. They stay strangers to each other: own items, own seed, own input scaling, and a loss
+that is the sum of the heads' own means, so each ends as if trained alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import cos, pi
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from outclass.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class FlatSettings:
+    hidden: int = 256  # units between the two affine layers
+    steps: int = 600  # updates, the same for every head whatever its number of items
+    batch: int = 128  # items an update
+    learning_rate: float = 2e-3  # of Adam at the start; falls to zero along a cosine
+    weight_decay: float = 1e-2
+    dropout: float = 0.0  # share of hidden units silenced in an update
+
+
+@dataclass(frozen=True)
+class FlatHeads:
+    """H trained heads; tensors have one slice a head."""
+
+    mean: Tensor  # (H, 1, d) of the head's own training items
+    scale: Tensor  # (H, 1, d)
+    hidden: tuple[Tensor, Tensor]  # (H, d, hidden), (H, 1, hidden)
+    output: tuple[Tensor, Tensor]  # (H, hidden, k), (H, 1, k)
+    absent: Tensor  # (H, 1, k): classes that the head was not taught
+
+    def logits(self, features: Tensor, dropout: Tensor | None = None) -> Tensor:
+        """(H, n, d), or (n, d) for all heads alike -> (H, n, k); -inf for absent classes."""
+        standard = (features - self.mean) / self.scale
+        active = torch.relu(torch.baddbmm(self.hidden[1], standard, self.hidden[0]))
+        if dropout is not None:
+            active = active * dropout
+        return torch.baddbmm(self.output[1], active, self.output[0]).masked_fill(self.absent, -torch.inf)
+
+    @torch.no_grad()
+    def activities(self, features: Floats, block: int = 4096) -> Floats:
+        """The output activities u of all items, (H, n, k) in float32; -inf for absent classes."""
+        device = self.mean.device
+        blocks = torch.as_tensor(features, dtype=torch.float32).split(block)
+        return torch.cat([self.logits(part.to(device)).cpu() for part in blocks], dim=1).numpy()
+
+
+def train_heads(
+    features: Floats,
+    labels: Ints,
+    taught: Bools,
+    generators: Sequence[np.random.Generator],
+    settings: FlatSettings,
+    device: torch.device | str = "cpu",
+    on_step: Callable[[int, int], None] = lambda done, total: None,
+) -> FlatHeads:
+    """Train a head for each row of ``taught`` (H, k), on the items whose label it marks.
+
+    ``generators`` holds each head's own stream of randomness; everything drawn from it is drawn on the CPU, so
+    the same numbers reach every device.
+    """
+    mean, scale = _input_scaling(features, labels, taught)
+    layers, orders = _draw(labels, taught, features.shape[1], generators, settings)
+    on_device = [torch.as_tensor(a, dtype=torch.float32, device=device) for a in (mean, scale, *layers)]
+    parameters = [layer.requires_grad_() for layer in on_device[2:]]
+    absent = torch.as_tensor(~taught[:, None, :], device=device)
+    first, first_bias, second, second_bias = parameters
+    heads = FlatHeads(on_device[0], on_device[1], (first, first_bias), (second, second_bias), absent)
+
+    x = torch.as_tensor(features, dtype=torch.float32, device=device)
+    y = torch.as_tensor(labels, dtype=torch.long, device=device)
+    items = torch.as_tensor(orders, device=device)
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    for step in range(settings.steps):
+        optimiser.param_groups[0]["lr"] = settings.learning_rate * (1 + cos(pi * step / settings.steps)) / 2
+        batch = items[:, step]
+        mask = _dropout_mask(generators, settings, device)
+        loss = functional.cross_entropy(heads.logits(x[batch], mask).flatten(0, 1), y[batch].flatten(), reduction="sum")
+        optimiser.zero_grad()
+        (loss / settings.batch).backward()  # sum over heads of the mean over the head's batch
+        optimiser.step()
+        on_step(step + 1, settings.steps)
+    for layer in parameters:
+        layer.requires_grad_(False)
+    return heads
+
+
+def _input_scaling(features: Floats, labels: Ints, taught: Bools) -> tuple[Floats, Floats]:
+    """Each head's mean and standard deviation of the inputs, (H, 1, d), from class-wise sums.
+
+    Only classes that the head is taught contribute: a presumed-novel class must leave no trace.
+    """
+    one_hot = np.eye(taught.shape[1])[labels]
+    x = features.astype(np.float64)
+    sums, squares, count = one_hot.T @ x, one_hot.T @ x**2, one_hot.sum(axis=0)
+    total = (taught @ count)[:, None]
+    mean = taught @ sums / total
+    variance = np.maximum(taught @ squares / total - mean**2, 0.0)
+    scale = np.sqrt(variance)
+    scale[scale < 1e-6] = 1.0  # a constant feature tells nothing: leave it at zero
+    return mean[:, None], scale[:, None]
+
+
+def _draw(
+    labels: Ints, taught: Bools, width: int, generators: Sequence[np.random.Generator], settings: FlatSettings
+) -> tuple[list[Floats], Ints]:
+    """Initial layers (each (H, ...)) and the order of items (H, steps, batch), from each head's own stream."""
+    per_head = []
+    for classes, rng in zip(taught, generators, strict=True):
+        hidden = rng.normal(0, np.sqrt(2 / width), (width, settings.hidden))
+        output = rng.normal(0, np.sqrt(1 / settings.hidden), (settings.hidden, len(classes)))
+        zeros = np.zeros((1, settings.hidden)), np.zeros((1, len(classes)))
+        items = np.flatnonzero(classes[labels])
+        per_head.append((hidden, zeros[0], output, zeros[1], _shuffled_epochs(items, settings, rng)))
+    *layers, orders = (np.stack(arrays) for arrays in zip(*per_head, strict=True))
+    return layers, orders
+
+
+def _shuffled_epochs(items: Ints, settings: FlatSettings, rng: np.random.Generator) -> Ints:
+    """Batches from one epoch after another, each in its own random order."""
+    needed = settings.steps * settings.batch
+    epochs = rng.permuted(np.tile(items, (-(-needed // len(items)), 1)), axis=1)
+    return epochs.ravel()[:needed].reshape(settings.steps, settings.batch)
+
+
+def _dropout_mask(
+    generators: Sequence[np.random.Generator], settings: FlatSettings, device: torch.device | str
+) -> Tensor | None:
+    if settings.dropout == 0:
+        return None
+    shape = (settings.batch, settings.hidden)
+    kept = np.stack([rng.random(shape, dtype=np.float32) >= settings.dropout for rng in generators])
+    return torch.as_tensor(kept, device=device) / (1 - settings.dropout)

@@ -1,0 +1,1 @@
+"""One module a DVC stage: read files, call ``outclass``, write files."""

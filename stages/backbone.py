@@ -1,0 +1,39 @@
+"""Train the classifier of all known classes of a fold; keep its confidences in every item."""
+
+import numpy as np
+
+from outclass.networks.flat import FlatSettings, train_heads
+from outclass.seeds import generator
+from stages import command, files, folds, params, paths, settings, tables
+
+
+def run(repetition: int, fold: int) -> str:
+    """Write runs/backbone/r<repetition>-f<fold>/{confidences,columns}.parquet and accuracy.json."""
+    chosen = params.load()
+    data = folds.load_fold(repetition, fold)
+    features = folds.load_features(data, chosen.embed.representation)
+    train, test = data.where("train"), data.where("test") & (data.codes >= 0)
+    heads = train_heads(
+        features[train],
+        data.codes[train],
+        np.ones((1, len(data.known)), dtype=bool),
+        [generator(chosen.seed, "backbone", repetition, fold)],
+        FlatSettings(**chosen.backbone.flat.model_dump()),
+        settings.device(),
+    )
+    confidences = heads.activities(features)[0]
+    accuracy = float((confidences.argmax(axis=1) == data.codes)[test].mean())
+    with files.finished_folder(paths.run("backbone", repetition, fold)) as folder:
+        tables.write(folder / "confidences.parquet", tables.CONFIDENCES, _columns(data, confidences))
+        columns = {"column": np.arange(len(data.known)), "class": data.known}
+        tables.write(folder / "columns.parquet", tables.COLUMNS, columns)
+        files.write_json(folder / "accuracy.json", {"accuracy": accuracy})
+    return f"accuracy {accuracy:.3f} on {len(data.known)} known classes"
+
+
+def _columns(data: folds.Fold, confidences: np.ndarray) -> dict[str, np.ndarray]:
+    return {"item": data.items, "class": data.classes, "role": data.roles, "confidences": confidences}
+
+
+if __name__ == "__main__":
+    command.main("backbone", run, "repetition", "fold")

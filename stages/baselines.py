@@ -1,0 +1,76 @@
+"""Score the same test sets by the methods that the paper compares with."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from sklearn.decomposition import PCA
+
+from outclass.arrays import Floats
+from outclass.baselines import Baseline, score_sets
+from outclass.baselines.knn_ratio import KnnRatio
+from outclass.baselines.max_confidence import MaxConfidence
+from outclass.baselines.one_class_svm import OneClassSVM
+from outclass.confidence import as_confidence
+from outclass.errors import OutclassError
+from stages import command, files, folds, params, paths, tables
+
+
+def run(repetition: int, fold: int) -> str:
+    """Write runs/baselines/r<repetition>-f<fold>/scores.parquet."""
+    chosen = params.load()
+    data = folds.load_fold(repetition, fold)
+    vectors = {
+        "confidences": _confidences(repetition, fold, chosen.baselines),
+        "features": _reduced_features(data, chosen),
+    }
+    sets = folds.load_sets(repetition, data, "test")
+    scores = pd.concat(
+        folds.score_rows(name, size, sets[size], values)
+        for representation, suffix, baseline in _choose(chosen.baselines)
+        for name, by_size in _score(baseline, vectors[representation], suffix, data, sets).items()
+        for size, values in by_size.items()
+    )
+    with files.finished_folder(paths.run("baselines", repetition, fold)) as folder:
+        tables.write(folder / "scores.parquet", tables.SCORES, scores)
+    return f"{scores['method'].nunique()} methods on {len(sets)} set sizes"
+
+
+def _choose(chosen: params.Baselines) -> Iterator[tuple[str, str, Baseline]]:
+    """Representation, suffix of the method's name, method."""
+    yield "confidences", "", MaxConfidence()
+    for representation in ("confidences", "features"):
+        yield representation, f"/{representation}", OneClassSVM(chosen.ocsvm.nu, chosen.ocsvm.gamma)
+        yield representation, f"/{representation}", KnnRatio(chosen.knn.neighbours)
+
+
+def _score(
+    baseline: Baseline, vectors: Floats, suffix: str, data: folds.Fold, sets: dict[int, folds.Sets]
+) -> dict[str, dict[int, Floats]]:
+    """Fit on train items, which are of known classes only, and score the test sets."""
+    baseline.fit(vectors[data.where("train")])
+    test = np.flatnonzero(data.where("test"))
+    members = {size: np.searchsorted(test, chosen.members) for size, chosen in sets.items()}
+    return {f"{name}{suffix}": scores for name, scores in score_sets(baseline, vectors[test], members).items()}
+
+
+def _confidences(repetition: int, fold: int, chosen: params.Baselines) -> Floats:
+    path = paths.run("backbone", repetition, fold) / "confidences.parquet"
+    _, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
+    return as_confidence(activations, chosen.confidence)
+
+
+def _reduced_features(data: folds.Fold, chosen: params.Params) -> Floats:
+    """Principal components, fitted on train items of known classes only."""
+    features = folds.load_features(data, chosen.embed.representation)
+    train = features[data.where("train")]
+    if chosen.baselines.pca > min(train.shape):
+        raise OutclassError(
+            f"baselines.pca = {chosen.baselines.pca}, but {len(train)} train items with {train.shape[1]} features "
+            f"have at most {min(train.shape)} principal components"
+        )
+    return np.asarray(PCA(chosen.baselines.pca, svd_solver="full").fit(train).transform(features))
+
+
+if __name__ == "__main__":
+    command.main("baselines", run, "repetition", "fold")

@@ -1,0 +1,90 @@
+"""Chunks of partitions: the unit of training, of hand-over to workers, and of resuming.
+
+A finished chunk is kept under a key made of everything that its training reads, so an interrupted stage goes on
+where it stopped, and workspaces that share a cache share what they have in common.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import outclass.confidence
+import outclass.networks.flat
+import outclass.seeds
+import outclass.sets
+from outclass.arrays import Strings
+from stages import folds, paths, settings
+from stages.params import Params
+from stages.params import load as load_params
+
+TRAINING_CODE = [outclass.networks.flat, outclass.confidence, outclass.sets, outclass.seeds]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Partitions of one fold that are trained together."""
+
+    repetition: int
+    fold: int
+    partitions: tuple[int, ...]
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its tables lie once it is finished."""
+        return settings.load().cache / self.key
+
+    @property
+    def finished(self) -> bool:
+        return self.folder.is_dir()
+
+    def __str__(self) -> str:
+        return f"r{self.repetition} f{self.fold} partitions {self.partitions[0]}-{self.partitions[-1]}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Chunk":
+        values = json.loads(text)
+        return cls(**{**values, "partitions": tuple(values["partitions"])})
+
+
+def plan(repetition: int, fold: int) -> list[Chunk]:
+    """The chunks of a fold. They follow from the parameters alone, not from who will train them."""
+    params = load_params()
+    known = folds.load_fold(repetition, fold).known
+    presumed_novel = folds.load_presumed_novel(repetition, fold, known)
+    common = _inputs_digest(params, repetition, known)
+    count, size = len(presumed_novel), params.partitions.chunk
+    numbers = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)]
+    return [
+        Chunk(repetition, fold, ls, _digest(common, repetition, fold, ls, presumed_novel[list(ls)].tolist()))
+        for ls in numbers
+    ]
+
+
+def _inputs_digest(params: Params, repetition: int, known: Strings) -> str:
+    """Everything that the training of any chunk of a fold reads."""
+    inputs = [
+        paths.features(params.embed.representation),
+        paths.split(repetition, "items"),
+        paths.split(repetition, "sets"),
+    ]
+    code = [Path(str(module.__file__)) for module in TRAINING_CODE] + [Path(__file__).with_name("partitions.py")]
+    network = params.backbone.model_dump()
+    hashes = [_file_digest(path) for path in inputs + code]
+    return _digest(hashes, params.seed, network, list(known), torch.__version__, settings.device())
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]

@@ -1,0 +1,128 @@
+"""Compare all methods on the same test sets: metrics, score table, figures, and the report as one page."""
+
+import json
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from outclass.arrays import Floats
+from outclass.errors import OutclassError
+from outclass.metrics import auc, eer, mean_roc, roc
+from stages import command, figures, files, paths, report, tables
+from stages.params import FILE, Params
+from stages.params import load as load_params
+
+Curves = dict[str, dict[int, list[tuple[Floats, Floats]]]]
+"""Method -> set size -> the ROC curve of each (repetition, fold)."""
+
+
+def run() -> str:
+    """Write report/."""
+    params = load_params()
+    runs = list(product(params.repetitions, params.folds))
+    scores = pd.concat([_read_scores(r, f) for r, f in runs])
+    curves = roc_curves(scores)
+    metrics = {"backbone": _accuracy(runs), **summarise(curves)}
+    tables.write(paths.REPORT / "scores.parquet", tables.REPORT_SCORES, scores)
+    files.write_json(paths.REPORT / "metrics.json", metrics)
+    _write_report(params, metrics, curves, _notes(runs))
+    largest = max(params.split.set_sizes)
+    best = metrics["ensemble-count"][str(largest)]
+    return f"{paths.REPORT / 'index.html'} (ensemble-count, sets of {largest}: AUC {best['auc']:.1f})"
+
+
+def roc_curves(scores: pd.DataFrame) -> Curves:
+    """One curve for each method, set size and run. Novel is positive."""
+    curves: Curves = {}
+    for (method, size, _, _), rows in scores.groupby(["method", "s", "r", "f"], sort=False):
+        by_size = curves.setdefault(str(method), {})
+        by_size.setdefault(int(size), []).append(roc(rows["novelty"].to_numpy(), rows["novel"].to_numpy()))
+    return curves
+
+
+def summarise(curves: Curves) -> dict[str, Any]:
+    """Mean and standard deviation over the runs: AUC in percent, EER in 0..1."""
+    return {method: {str(s): _measures(runs) for s, runs in by_size.items()} for method, by_size in curves.items()}
+
+
+def _measures(runs: list[tuple[Floats, Floats]]) -> dict[str, float]:
+    areas = [100 * auc(*curve) for curve in runs]
+    errors = [eer(*curve) for curve in runs]
+    return {**_mean_and_std("auc", areas, 3), **_mean_and_std("eer", errors, 5), "n": len(runs)}
+
+
+def _mean_and_std(name: str, values: list[float], digits: int) -> dict[str, float]:
+    """The standard deviation is that of a sample, and 0 for a single run."""
+    std = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    return {name: round(float(np.mean(values)), digits), f"{name}_std": round(float(std), digits)}
+
+
+def _accuracy(runs: list[tuple[int, int]]) -> dict[str, float]:
+    found = [_read_accuracy(paths.run("backbone", r, f) / "accuracy.json") for r, f in runs]
+    return {**_mean_and_std("accuracy", found, 5), "n": len(runs)}
+
+
+def _read_accuracy(path: Path) -> float:
+    try:
+        return float(json.loads(path.read_text())["accuracy"])
+    except (OSError, ValueError, KeyError) as error:
+        raise OutclassError(f"{path}: not readable ({error}); run `dvc repro`") from error
+
+
+def _read_scores(repetition: int, fold: int) -> pd.DataFrame:
+    stages = ("ensemble", "baselines")
+    files_ = [paths.run(stage, repetition, fold) / "scores.parquet" for stage in stages]
+    scores = pd.concat([tables.read_frame(path, tables.SCORES) for path in files_])
+    return scores.assign(r=repetition, f=fold)
+
+
+def _notes(runs: list[tuple[int, int]]) -> list[str]:
+    """What a reader must know: so far, sets to which equation 3 does not apply."""
+    found = [paths.run("ensemble", r, f) / "classifiers.parquet" for r, f in runs]
+    undefined = sum(
+        int(tables.read_frame(path, tables.CLASSIFIERS, ["undefined"])["undefined"].sum()) for path in found
+    )
+    return [f"The ratio of equation 3 read 0 / 0 for {undefined:,} votes; it was taken as 1."] if undefined else []
+
+
+def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, notes: list[str]) -> None:
+    rocs = {m: {s: mean_roc(runs) for s, runs in by_size.items()} for m, by_size in curves.items()}
+    images = {name: figures.png(figure) for name, figure in figures.every(metrics, rocs).items()}
+    with files.finished_folder(paths.REPORT / "figures") as folder:
+        for name, image in images.items():
+            (folder / f"{name}.png").write_bytes(image)
+    dataset = params.download.source
+    texts = {
+        "auc.csv": report.curves_csv(metrics, "auc"),
+        "eer.csv": report.curves_csv(metrics, "eer"),
+        "tables.md": report.paper_tables(metrics, dataset) + "\n" + report.full_table(metrics),
+        "index.html": report.html(metrics, images, _facts(params, metrics), FILE.read_text(), notes, dataset),
+    }
+    for name, text in texts.items():
+        files.write_text(paths.REPORT / name, text)
+
+
+def _facts(params: Params, metrics: Mapping[str, Any]) -> dict[str, str]:
+    """What was run, for the report's head."""
+    classes = tables.read_frame(paths.ITEMS, tables.ITEMS, ["class"])["class"]
+    split, backbone = params.split, metrics["backbone"]
+    known = classes.nunique() - split.novel_classes
+    return {
+        "Data": f"{params.download.source}: {len(classes):,} items of {classes.nunique()} classes",
+        "Classes in a fold": f"{known} known, {split.novel_classes} novel",
+        "Items of a class": f"{split.items.train} train, {split.items.calibration} calibration, "
+        f"{split.items.test or 'all other'} test",
+        "Partitions": f"{split.partitions}, each of {known - split.presumed_novel_classes} presumed-known and "
+        f"{split.presumed_novel_classes} presumed-novel classes",
+        "Runs": f"{backbone['n']} ({len(params.repetitions)} repetitions x {len(params.folds)} folds)",
+        "Network": f"{params.backbone.network} on {params.embed.representation}, accuracy "
+        f"{backbone['accuracy']:.3f} ± {backbone['accuracy_std']:.3f} on known classes",
+    }
+
+
+if __name__ == "__main__":
+    command.main("evaluate", run)

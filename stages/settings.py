@@ -1,0 +1,45 @@
+"""How and where work is run, from the environment: never part of params.yaml, because it must not change results."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from outclass.errors import OutclassError
+
+HOME = Path(".outclass")
+"""Everything of ours that is neither source nor a DVC output: finished chunks, logs, the Prefect database."""
+
+
+class Settings(BaseSettings):
+    """Read from variables with the prefix OUTCLASS_, e.g. ``OUTCLASS_SLOTS=4``."""
+
+    model_config = SettingsConfigDict(env_prefix="OUTCLASS_", extra="ignore")
+
+    cache: Path = Field(HOME / "chunks", description="finished chunks of partitions; may be shared by workspaces")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where networks are trained")
+    slots: int | None = Field(None, ge=1, description="trainings at a time; default: one a GPU, else one a core")
+    slots_per_gpu: int = Field(1, ge=1, description="trainings that share a GPU")
+    items: int = Field(2, ge=1, description="DVC stages that the pipeline flow runs side by side")
+    retries: int = Field(2, ge=0, description="further tries of a training that failed")
+
+
+def load() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = f"OUTCLASS_{'_'.join(map(str, problem['loc'])).upper()}"
+        raise OutclassError(f"environment variable {name}={problem['input']}: {problem['msg']}") from error
+
+
+@cache
+def device() -> str:
+    """``cuda`` or ``cpu``, as asked for and as there is."""
+    asked = load().device
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
+    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
