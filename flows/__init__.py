@@ -10,7 +10,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "DVC_NO_ANALYTICS": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
 }
 for name, value in ENVIRONMENT.items():
     os.environ.setdefault(name, value)

@@ -12,6 +12,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import Task
 
 from flows import processes, server, slots
+from flows.worker import USER_ERROR
 from outclass.errors import OutclassError
 from stages import command, settings, tables
 from stages.chunks import Chunk, plan
@@ -20,11 +21,19 @@ from stages.partitions import gather
 Row = dict[str, str | float]
 
 
-def not_stopped(task: "Task[..., Row]", run: TaskRun, state: "State[Row]") -> bool:
-    return not isinstance(state.result(raise_on_failure=False), processes.StoppedError)
+class WorkerDiedError(OutclassError):
+    """A training ended without saying why (killed, out of memory): another try may do better."""
 
 
-@task(task_run_name="{chunk}", retry_delay_seconds=1, retry_condition_fn=not_stopped)
+def worth_another_try(task: "Task[..., Row]", run: TaskRun, state: "State[Row]") -> bool:
+    error = state.result(raise_on_failure=False)
+    if not isinstance(error, WorkerDiedError):
+        return False
+    print(f"partitions: {str(error).splitlines()[0]}; trying again", flush=True)
+    return True
+
+
+@task(task_run_name="{chunk}", retry_delay_seconds=1, retry_condition_fn=worth_another_try)
 def train_chunk(chunk: Chunk) -> Row:
     """Train a chunk in a subprocess, in the first slot that is free; a finished chunk is left as it is."""
     started, slot_name = time.monotonic(), ""
@@ -49,8 +58,10 @@ def _train_in(slot: slots.Slot, lease: int, chunk: Chunk) -> None:
             last_words.append(line)
 
     code = processes.run(processes.python("flows.worker", chunk.to_json()), on_line, slot.environment, [lease])
+    if code == USER_ERROR:
+        raise OutclassError(f"{chunk}: {last_words[-1]}")
     if code:
-        raise OutclassError(f"{chunk} failed with exit code {code} in slot {slot.name}:\n" + "\n".join(last_words))
+        raise WorkerDiedError("\n".join([f"{chunk} ended with code {code} in slot {slot.name}", *last_words]))
     update_progress_artifact(progress, 100.0)
 
 

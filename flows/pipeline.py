@@ -75,9 +75,8 @@ def prove() -> None:
 @flow
 def pipeline() -> None:
     """Bring the workspace up to date with params.yaml and the code."""
-    params.load()
     items = outdated()
-    print(f"pipeline: {len(items)} items to run" if items else "pipeline: nothing to do", flush=True)
+    print(f"pipeline: {len(items)} items to run", flush=True)
     futures: dict[str, PrefectFuture[None]] = {}
     for name, waits_for in items.items():
         before = [futures[other] for other in waits_for]
@@ -103,6 +102,9 @@ def _publish(results: Path) -> None:
 
 def run() -> str:
     """Run the whole DAG, with a Prefect server for the time of the run unless one is configured."""
+    params.load()
+    if not outdated():
+        return f"nothing to do; open {paths.REPORT / 'index.html'}"
     runner: Any = ThreadPoolTaskRunner(max_workers=settings.load().items)
     with processes.stopped_on_signal(), server.available() as url:
         print(f"pipeline: Prefect UI at {url.removesuffix('/api')}", flush=True)

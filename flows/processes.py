@@ -13,7 +13,7 @@ from typing import IO
 
 from flows import guard
 
-_running: set["subprocess.Popen[str]"] = set()
+_running: set["subprocess.Popen[str]"] = set()  # those that a thread waits for
 _stopping = threading.Event()
 
 
@@ -33,7 +33,7 @@ def start(
     """
     if _stopping.is_set():
         raise StoppedError
-    child = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, guard.__file__, *command],
         stdin=subprocess.PIPE,
         stdout=output,
@@ -44,8 +44,6 @@ def start(
         start_new_session=True,
         pass_fds=keep_open,
     )
-    _running.add(child)
-    return child
 
 
 def run(
@@ -56,12 +54,14 @@ def run(
 ) -> int:
     """Run a command to its end, giving each line of its output away; answer its exit code."""
     child = start(command, environment, keep_open=keep_open)
+    _running.add(child)
     try:
         assert child.stdout is not None
         for line in child.stdout:
             on_line(line.rstrip())
         code = child.wait()
     finally:
+        _running.discard(child)
         stop(child)
     if _stopping.is_set():
         raise StoppedError
@@ -73,12 +73,14 @@ def stop(child: "subprocess.Popen[str]") -> None:
     assert child.stdin is not None
     child.stdin.close()  # the guard sees to the rest
     child.wait()
-    _running.discard(child)
 
 
 @contextmanager
 def stopped_on_signal() -> Iterator[None]:
-    """On Ctrl-C or SIGTERM, end all children first: threads that wait for them must not hold us up."""
+    """On Ctrl-C or SIGTERM, end all that ``run`` waits for: its threads must not hold us up.
+
+    What was only started (the Prefect server) is left to whoever started it: the flow still has to tell it the end.
+    """
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         _stopping.set()

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
 from flows import processes
@@ -47,7 +49,10 @@ def started(port: int) -> Iterator[str]:
     try:
         _wait(url, server, log)
         with temporary_settings({PREFECT_API_URL: url}), _in_environment("PREFECT_API_URL", url):
-            yield url
+            try:
+                yield url
+            finally:
+                _deliver()
     finally:
         processes.stop(server)
 
@@ -64,6 +69,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _deliver() -> None:
+    """What Prefect still has to send must arrive before the server is gone: at exit it would try for minutes."""
+    for service in (APILogWorker, EventsWorker):
+        service.drain_all(timeout=10)
 
 
 def _wait(url: str, server: "subprocess.Popen[str]", log: Path) -> None:

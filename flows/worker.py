@@ -2,7 +2,8 @@
 
     python -m flows.worker CHUNK      as JSON
 
-Prints ``progress PERCENT`` now and then; an error that the user can mend is the last line.
+Prints ``progress PERCENT`` now and then. An error that the user can mend is the last line, and the exit code is
+``USER_ERROR``: trying again would not help.
 """
 
 import sys
@@ -12,7 +13,8 @@ from outclass.errors import OutclassError
 from stages import command, partitions
 from stages.chunks import Chunk
 
-REPORT_EVERY = 2.0
+USER_ERROR = 3
+REPORT_EVERY = 10.0
 """Seconds between two reports of progress."""
 
 
@@ -20,11 +22,13 @@ class Progress:
     """Prints how far a training is, not too often."""
 
     def __init__(self) -> None:
-        self.last = time.monotonic()
+        self.last = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.last > REPORT_EVERY:
-            self.last = time.monotonic()
+        now = time.monotonic()
+        self.last = self.last or now
+        if now - self.last > REPORT_EVERY:
+            self.last = now
             print(f"progress {100 * done // total}", flush=True)
 
 
@@ -35,7 +39,7 @@ def main() -> int:
             partitions.train(chunk, Progress())
     except OutclassError as error:
         print(error, flush=True)
-        return 1
+        return USER_ERROR
     return 0
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from threadpoolctl import threadpool_limits
 
 from outclass.errors import OutclassError
@@ -31,11 +30,15 @@ def report(item: str, stage: Callable[..., str], **arguments: Any) -> int:
     except OutclassError as error:
         print(f"{item}: error: {error}", file=sys.stderr, flush=True)
         return 1
+    except KeyboardInterrupt:
+        print(f"{item}: stopped", file=sys.stderr, flush=True)
+        return 130
     print(f"{item}: {answer} ({time.monotonic() - started:.1f} s)", flush=True)
     return 0
 
 
 def single_threaded() -> threadpool_limits:
     """One thread for every library: their number changes the last bits of results, so it is fixed."""
-    torch.set_num_threads(1)
+    if "torch" in sys.modules:  # only some stages use it, and loading it takes longer than most of the others run
+        sys.modules["torch"].set_num_threads(1)
     return threadpool_limits(limits=1)

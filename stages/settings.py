@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import torch
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -39,6 +38,8 @@ def load() -> Settings:
 @cache
 def device() -> str:
     """``cuda`` or ``cpu``, as asked for and as there is."""
+    import torch  # here, because most of those who read settings have no use for it
+
     asked = load().device
     if asked == "cuda" and not torch.cuda.is_available():
         raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")

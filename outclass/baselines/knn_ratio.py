@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines import SetsBy
+from outclass.errors import OutclassError
 
 
 def distance_ratios(distances: Floats, neighbours: Ints, own_distances: Floats, k: int) -> Floats:
@@ -31,6 +32,15 @@ def distance_ratios(distances: Floats, neighbours: Ints, own_distances: Floats, 
     return np.asarray(distances[:, :k].mean(axis=1) / denominator)
 
 
+def exact_distances(vectors: Floats, others: Floats, neighbours: Ints) -> Floats:
+    """Distance of each vector (n, d) to its chosen neighbours (n, k), free of the search's rounding.
+
+    A search by matrix products finds exact duplicates at distances like 1e-7, which a ratio would blow up.
+    """
+    columns = [np.linalg.norm(vectors - others[column], axis=1) for column in neighbours.T]
+    return np.stack(columns, axis=1)
+
+
 @dataclass
 class KnnRatio:
     """The training set's own neighbours are searched once, for the largest k; smaller k are read off."""
@@ -39,10 +49,17 @@ class KnnRatio:
     sets_by: ClassVar[SetsBy] = "mean score"
 
     def fit(self, vectors: Floats) -> Self:
-        self.search_ = NearestNeighbors(n_neighbors=max(self.neighbours), algorithm="brute").fit(vectors)
-        self.own_distances_, _ = self.search_.kneighbors()  # leaves each item itself out
+        largest = max(self.neighbours)
+        if len(vectors) <= largest:
+            raise OutclassError(f"{largest} neighbours of each training item asked for, but there are {len(vectors)}")
+        self.vectors_ = np.asarray(vectors, dtype=np.float64)
+        self.search_ = NearestNeighbors(n_neighbors=largest, algorithm="brute").fit(self.vectors_)
+        own = self.search_.kneighbors(return_distance=False)  # leaves each item itself out
+        self.own_distances_ = exact_distances(self.vectors_, self.vectors_, own)
         return self
 
     def score(self, vectors: Floats) -> dict[str, Floats]:
-        distances, nearest = self.search_.kneighbors(vectors)
+        x = np.asarray(vectors, dtype=np.float64)
+        nearest = self.search_.kneighbors(x, return_distance=False)
+        distances = exact_distances(x, self.vectors_, nearest)
         return {f"knn-{k}": distance_ratios(distances, nearest, self.own_distances_, k) for k in self.neighbours}

@@ -19,6 +19,11 @@ def negative_margin(vectors: Floats, support: Floats, coefficients: Floats, inte
     return np.asarray(-(np.exp(-gamma * np.maximum(squared, 0)) @ coefficients + intercept))
 
 
+def _inverse_variance(vectors: Floats) -> float:
+    variance = float(vectors.var())
+    return 1 / (vectors.shape[1] * variance) if variance > 0 else 1.0
+
+
 @dataclass
 class OneClassSVM:
     """A set is scored by the mean of its items' scores, as in the paper."""
@@ -29,7 +34,7 @@ class OneClassSVM:
 
     def fit(self, vectors: Floats) -> Self:
         x = np.asarray(vectors, dtype=np.float64)
-        self.gamma_ = float(1 / (x.shape[1] * x.var())) if self.gamma == "scale" else self.gamma
+        self.gamma_ = _inverse_variance(x) if self.gamma == "scale" else self.gamma
         svm = LibSVM(nu=self.nu, gamma=self.gamma_, cache_size=1000).fit(x)
         self.support_ = svm.support_vectors_
         self.coefficients_ = svm.dual_coef_[0]

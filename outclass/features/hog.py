@@ -28,4 +28,4 @@ def histograms(images: Ints, settings: HogSettings) -> Floats:
             )
             for image in unit
         ]
-    ).astype(np.float32)
+    )

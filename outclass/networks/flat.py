@@ -2,7 +2,8 @@
 
 A *head* is one such network, for one subset of the classes. Small heads leave a device idle, so H of them are
 trained as one batched model. They stay strangers to each other: own items, own seed, own input scaling, and a loss
-that is the sum of the heads' own means, so each ends as if trained alone.
+that is the sum of the heads' own means, so each ends as if trained alone (to the last bit where sizes are multiples
+of 16, to rounding elsewhere: matrix products take other paths there).
 """
 
 from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ def _input_scaling(features: Floats, labels: Ints, taught: Bools) -> tuple[Float
     mean = taught @ sums / total
     variance = np.maximum(taught @ squares / total - mean**2, 0.0)
     scale = np.sqrt(variance)
-    scale[scale < 1e-6] = 1.0  # a constant feature tells nothing: leave it at zero
+    scale[scale < 1e-6 * np.maximum(1.0, np.abs(mean))] = 1.0  # constant but for rounding: it tells nothing
     return mean[:, None], scale[:, None]
 
 

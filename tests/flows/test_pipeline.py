@@ -1,0 +1,54 @@
+"""The whole DAG as one flow, with a Prefect server of its own."""
+
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_from_scratch_it_gives_the_bytes_of_a_plain_dvc_repro_and_leaves_nothing_running(workspace, reference):
+    output = workspace.python("flows.pipeline", OUTCLASS_SLOTS="2")
+    assert "pipeline: 12 items to run" in output
+    assert "evaluate: report/index.html" in output
+    assert "Running stage" not in output  # DVC's own chatter stays in the logs
+    for folder in ("data", "splits", "features", "runs", "report"):
+        assert workspace.digests(folder) == reference.digests(folder)
+    assert workspace.leftovers() == []
+    assert (workspace.root / ".outclass/prefect/prefect.db").exists()
+
+    assert "nothing to do" in workspace.python("flows.pipeline")
+
+
+def test_a_failing_item_is_named_with_its_log_and_message(prepared, api):
+    prepared.set(**{"baselines.pca": 1000})
+    output = prepared.python("flows.pipeline", check=False, PREFECT_API_URL=api)
+    assert "pipeline: error: baselines@0-0 failed; its log is .outclass/logs/baselines@0-0.log" in output
+    assert "baselines.pca = 1000, but" in output
+    assert "Traceback" not in output
+    assert prepared.leftovers() == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_stop_ends_the_server_and_all_work(prepared, wait_until, sign):
+    prepared.set(**{"backbone.flat.steps": 20000})
+    process = prepared.start("python", "-m", "flows.pipeline")
+    wait_until(lambda: any("stages.backbone" in command for command in prepared.leftovers()), 120)
+    os.kill(process.pid, sign)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode not in (0, None)
+    assert "Traceback" not in output
+    assert prepared.leftovers() == []
+
+
+def test_killed_in_the_middle_it_leaves_nothing_running_and_can_go_on(workspace, reference, wait_until, api):
+    process = workspace.start("python", "-m", "flows.pipeline")
+    wait_until(lambda: any((workspace.root / "runs/backbone").glob("r*")), 180)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    wait_until(lambda: not any("prefect" in command for command in workspace.leftovers()), 30)
+    wait_until(lambda: not any("python" in command for command in workspace.leftovers()), 30)
+
+    workspace.python("flows.pipeline", PREFECT_API_URL=api)
+    assert workspace.digests("report") == reference.digests("report")

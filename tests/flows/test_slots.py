@@ -1,0 +1,89 @@
+"""Slots and leases: one training a device, whatever runs side by side."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from flows.slots import Slot, cpu_slots, gpu_slots, leased, visible_gpus
+from stages.settings import Settings
+
+
+def test_a_core_is_a_slot_with_one_thread():
+    slots = cpu_slots(3, Settings())
+    assert [slot.name for slot in slots] == ["cpu-0", "cpu-1", "cpu-2"]
+    assert all(slot.environment["OMP_NUM_THREADS"] == "1" for slot in slots)
+    assert all(slot.environment["CUDA_VISIBLE_DEVICES"] == "" for slot in slots)
+
+
+def test_the_number_of_slots_can_be_set_and_threads_do_not_follow_it():
+    (slot,) = cpu_slots(8, Settings(slots=1))
+    assert slot == cpu_slots(8, Settings(slots=5))[0]
+
+
+def test_each_gpu_is_a_slot_that_sees_only_itself():
+    slots = gpu_slots(["0", "1"], Settings())
+    assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["0", "1"]
+    assert len({slot.name for slot in slots}) == 2
+
+
+def test_gpus_are_taken_in_turn_before_one_is_shared():
+    slots = gpu_slots(["2", "5"], Settings(slots_per_gpu=2, slots=3))
+    assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["2", "5", "2"]
+    assert len({slot.name for slot in slots}) == 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "count", "names"),
+    [(None, 2, ["0", "1"]), ("", 0, []), ("3,1", 2, ["3", "1"]), ("GPU-8a2b", 1, ["GPU-8a2b"])],
+)
+def test_gpus_keep_the_names_that_we_were_given(variable, count, names):
+    assert visible_gpus(variable, count) == names
+
+
+def test_two_leases_never_share_a_slot(tmp_path):
+    slots = [Slot("a"), Slot("b")]
+    with leased(slots, tmp_path) as (first, _), leased(slots, tmp_path) as (second, _):
+        assert {first.name, second.name} == {"a", "b"}
+
+
+def test_a_lease_waits_until_a_slot_is_free(tmp_path):
+    got = threading.Event()
+
+    def wait_for_a_slot():
+        with leased([Slot("a")], tmp_path):
+            got.set()
+
+    thread = threading.Thread(target=wait_for_a_slot)
+    with leased([Slot("a")], tmp_path):
+        thread.start()
+        assert not got.wait(0.5)
+    assert got.wait(5)
+    thread.join()
+
+
+def test_a_training_that_outlives_us_keeps_its_slot(tmp_path):
+    with leased([Slot("a")], tmp_path) as (_, descriptor):
+        holder = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[descriptor])
+    taken = threading.Event()
+
+    def take():
+        with leased([Slot("a")], tmp_path):
+            taken.set()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    assert not taken.wait(0.5)
+    holder.communicate(b"\n")
+    assert taken.wait(5)
+    thread.join()
+
+
+def test_a_lease_ends_with_an_exception(tmp_path):
+    with pytest.raises(ZeroDivisionError), leased([Slot("a")], tmp_path):
+        _ = 1 / 0
+    with leased([Slot("a")], tmp_path) as (slot, descriptor):
+        assert slot.name == "a"
+        os.fstat(descriptor)

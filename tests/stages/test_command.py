@@ -1,0 +1,106 @@
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from outclass.errors import OutclassError
+from stages import command
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def stage(repetition: int, fold: int) -> str:
+    """Say where."""
+    return f"ran {repetition} and {fold}"
+
+
+def failing() -> str:
+    raise OutclassError("items.parquet: not found")
+
+
+def broken() -> str:
+    raise ZeroDivisionError("a mistake of ours")
+
+
+def call(monkeypatch, capsys, name, function, *names, arguments=()):
+    """Exit code, standard output, standard error."""
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    with pytest.raises(SystemExit) as caught:
+        command.main(name, function, *names)
+    return caught.value.code, *capsys.readouterr()
+
+
+def test_one_line_says_what_came_out(monkeypatch, capsys):
+    arguments = ["--repetition", "1", "--fold", "2"]
+    code, out, err = call(monkeypatch, capsys, "backbone", stage, "repetition", "fold", arguments=arguments)
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"backbone@1-2: ran 1 and 2 \(\d+\.\d s\)\n", out)
+
+
+def test_a_stage_without_place_goes_by_its_name(monkeypatch, capsys):
+    code, out, _ = call(monkeypatch, capsys, "embed", lambda: "done")
+    assert code == 0
+    assert out.startswith("embed: done (")
+
+
+def test_an_error_is_one_line_without_traceback(monkeypatch, capsys):
+    assert call(monkeypatch, capsys, "embed", failing) == (1, "", "embed: error: items.parquet: not found\n")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        command.report("embed", broken)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--repetition", "0"], ["--repetition", "0", "--fold", "x"], ["--repetition=0", "--flod=1"]]
+)
+def test_wrong_arguments_give_exit_code_2_and_the_usage(monkeypatch, capsys, arguments):
+    code, _, err = call(monkeypatch, capsys, "backbone", stage, "repetition", "fold", arguments=arguments)
+    assert code == 2
+    assert err.startswith("usage: backbone")
+
+
+def test_a_stage_runs_on_one_thread(capsys):
+    counts = []
+
+    def count() -> str:
+        counts.append(torch.get_num_threads())
+        counts.extend(pool["num_threads"] for pool in threadpool_info())
+        return "counted"
+
+    torch.set_num_threads(2)
+    with threadpool_limits(limits=2):
+        assert command.report("embed", count) == 0
+    assert len(counts) > 1
+    assert set(counts) == {1}
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "code", "line"),
+    [
+        ("split", ["--repetition", "0"], 0, r"split@0: 3 folds of 9 known and 3 novel classes, 4 partitions each \(.*"),
+        ("split", ["--repetition", "0"], 1, r"split@0: error: data/items.parquet: not found; run `dvc repro` .*"),
+    ],
+    ids=["success", "error"],
+)
+def test_a_stage_as_a_process_prints_one_line(project, module, arguments, code, line):
+    if code:
+        (project / "data/items.parquet").unlink()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", f"stages.{module}", *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert re.fullmatch(f"{line}\n", done.stderr if code else done.stdout)
+    assert (done.stdout if code else done.stderr) == ""

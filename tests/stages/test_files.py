@@ -1,0 +1,169 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outclass.errors import OutclassError
+from stages import files
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def python(code: str, folder: Path) -> str:
+    """Run code in a process of its own with ``folder`` as current folder; what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestWhole:
+    def test_a_file_appears_when_the_block_ends(self, tmp_path):
+        target = tmp_path / "a/b/file"
+        with files.finished(target) as unfinished:
+            unfinished.write_text("new")
+            assert not target.exists()
+            assert unfinished.parent == target.parent
+        assert target.read_text() == "new"
+        assert left_in(tmp_path) == ["a", "a/b", "a/b/file"]
+
+    def test_a_folder_appears_when_the_block_ends(self, tmp_path):
+        target = tmp_path / "folder"
+        with files.finished_folder(target) as unfinished:
+            (unfinished / "one").write_text("1")
+            assert not target.exists()
+        assert left_in(tmp_path) == ["folder", "folder/one"]
+
+    def test_a_finished_folder_is_replaced_with_all_it_held(self, tmp_path):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder/old").write_text("1")
+        with files.finished_folder(tmp_path / "folder") as unfinished:
+            (unfinished / "new").write_text("2")
+        assert left_in(tmp_path) == ["folder", "folder/new"]
+
+    def test_temporary_names_have_the_ending_that_git_ignores(self, tmp_path):
+        with files.finished(tmp_path / "file") as unfinished:
+            unfinished.touch()
+            assert unfinished.name.endswith(".part")
+        assert "*.part" in (ROOT / ".gitignore").read_text().splitlines()
+
+    def test_json_is_read_back(self, tmp_path):
+        files.write_json(tmp_path / "a.json", {"accuracy": 0.1, "n": 3})
+        assert json.loads((tmp_path / "a.json").read_text()) == {"accuracy": 0.1, "n": 3}
+
+
+def write_half_a_file(target: Path, error: type[BaseException]) -> None:
+    with files.finished(target) as unfinished:
+        unfinished.write_text("half")
+        raise error
+
+
+def write_half_a_folder(target: Path, error: type[BaseException]) -> None:
+    with files.finished_folder(target) as unfinished:
+        (unfinished / "one").write_text("half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OutclassError])
+@pytest.mark.parametrize("write", [write_half_a_file, write_half_a_folder])
+class TestFailure:
+    def test_nothing_is_left(self, tmp_path, write, error):
+        with pytest.raises(error):
+            write(tmp_path / "target", error)
+        assert left_in(tmp_path) == []
+
+    def test_what_was_there_stays(self, tmp_path, write, error):
+        with files.finished_folder(tmp_path / "target") as unfinished:
+            (unfinished / "one").write_text("old")
+        target = tmp_path / ("target/one" if write is write_half_a_file else "target")
+        with pytest.raises(error):
+            write(target, error)
+        assert (tmp_path / "target/one").read_text() == "old"
+        assert left_in(tmp_path) == ["target", "target/one"]
+
+
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with pytest.raises(OutclassError, match="file: cannot be written"), files.finished(tmp_path / "file"):
+        pass
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.xfail(strict=True, raises=OutclassError, reason="process ids repeat, above all in containers: File exists")
+def test_what_a_killed_process_of_the_same_id_left_is_no_hindrance(tmp_path):
+    (tmp_path / f"folder.{os.getpid()}.part").mkdir()
+    with files.finished_folder(tmp_path / "folder") as unfinished:
+        (unfinished / "one").write_text("1")
+    assert left_in(tmp_path) == ["folder", "folder/one"]
+
+
+DISK_FULL = """
+import resource, signal
+from pathlib import Path
+import numpy as np
+from outclass.errors import OutclassError
+from stages import files, tables
+
+def text(path):
+    files.write_text(path, "x" * 100_000)
+
+def table(path):
+    columns = {"item": np.arange(9000), "features": np.random.default_rng(0).normal(size=(9000, 9))}
+    tables.write(path, tables.FEATURES, columns)
+
+def folder(path):
+    with files.finished_folder(path) as unfinished:
+        table(unfinished / "table.parquet")
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+for write in (text, table, folder):
+    try:
+        write(Path("target", write.__name__))
+    except OutclassError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_reported_with_the_path_and_leaves_nothing_half_written(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target/text").write_text("old")
+    lines = python(DISK_FULL, tmp_path).splitlines()
+    assert [line.split(":")[0].split(".")[0] for line in lines] == ["target/text", "target/table", "target/folder"]
+    assert all("cannot be written" in line and "too large" in line and "free space" in line for line in lines)
+    assert left_in(tmp_path) == ["target", "target/text"]
+    assert (tmp_path / "target/text").read_text() == "old"
+
+
+READ_ONLY = """
+import os
+from pathlib import Path
+from outclass.errors import OutclassError
+from stages import files
+if os.getuid() == 0:
+    os.setuid(65534)  # root may write anywhere; nobody may not
+for path in (Path("file"), Path("deep/er/file")):
+    try:
+        files.write_text(path, "text")
+    except OutclassError as error:
+        print(error)
+"""
+
+
+def test_a_read_only_folder_is_reported_with_the_path(tmp_path):
+    tmp_path.chmod(0o555)
+    try:
+        lines = python(READ_ONLY, tmp_path).splitlines()
+    finally:
+        tmp_path.chmod(0o755)
+    assert [line.split(":")[0] for line in lines] == ["file", "deep/er/file"]
+    assert all("Permission denied" in line and "make the folder writable" in line for line in lines)
+    assert left_in(tmp_path) == []
