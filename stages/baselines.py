@@ -11,7 +11,6 @@ from outclass.baselines import Baseline, score_sets
 from outclass.baselines.knn_ratio import KnnRatio
 from outclass.baselines.max_confidence import MaxConfidence
 from outclass.baselines.one_class_svm import OneClassSVM
-from outclass.confidence import as_confidence
 from outclass.errors import OutclassError
 from stages import command, files, folds, params, paths, tables
 
@@ -21,7 +20,7 @@ def run(repetition: int, fold: int) -> str:
     chosen = params.load()
     data = folds.load_fold(repetition, fold)
     vectors = {
-        "confidences": _confidences(repetition, fold, chosen.baselines),
+        "confidences": folds.load_confidences(repetition, fold, data, chosen.baselines.confidence),
         "features": _reduced_features(data, chosen),
     }
     sets = folds.load_sets(repetition, data, "test")
@@ -48,16 +47,13 @@ def _score(
     baseline: Baseline, vectors: Floats, suffix: str, data: folds.Fold, sets: dict[int, folds.Sets]
 ) -> dict[str, dict[int, Floats]]:
     """Fit on train items, which are of known classes only, and score the test sets."""
-    baseline.fit(vectors[data.where("train")])
+    try:
+        baseline.fit(vectors[data.where("train")])
+    except OutclassError as error:
+        raise OutclassError(f"baselines, {type(baseline).__name__}: {error}") from error
     test = np.flatnonzero(data.where("test"))
     members = {size: np.searchsorted(test, chosen.members) for size, chosen in sets.items()}
     return {f"{name}{suffix}": scores for name, scores in score_sets(baseline, vectors[test], members).items()}
-
-
-def _confidences(repetition: int, fold: int, chosen: params.Baselines) -> Floats:
-    path = paths.run("backbone", repetition, fold) / "confidences.parquet"
-    _, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
-    return as_confidence(activations, chosen.confidence)
 
 
 def _reduced_features(data: folds.Fold, chosen: params.Params) -> Floats:

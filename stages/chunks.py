@@ -17,11 +17,13 @@ import outclass.networks.flat
 import outclass.seeds
 import outclass.sets
 from outclass.arrays import Strings
+from outclass.errors import OutclassError
 from stages import folds, paths, settings
 from stages.params import Params
 from stages.params import load as load_params
 
-TRAINING_CODE = [outclass.networks.flat, outclass.confidence, outclass.sets, outclass.seeds]
+TRAINING_CODE = [outclass.networks.flat, outclass.confidence, outclass.sets, outclass.seeds, folds]
+"""With stages/partitions.py itself, which imports this module, the code that makes a chunk what it is."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,11 @@ def _inputs_digest(params: Params, repetition: int, known: Strings) -> str:
 
 
 def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise OutclassError(f"{path}: not found; run `dvc repro` to make it") from None
 
 
 def _digest(*values: Any) -> str:

@@ -16,10 +16,20 @@ def run() -> str:
     """Write features/<representation>.parquet."""
     chosen = params.load().embed
     items = tables.read(paths.ITEMS, tables.ITEMS, ["item", "name", "image"])
-    features = histograms(_grey_images(items), HogSettings(**chosen.hog.model_dump()))
+    images = _grey_images(items)
+    _check_size(images, chosen.hog)
+    features = histograms(images, HogSettings(**chosen.hog.model_dump()))
     columns = {"item": items["item"].to_numpy(), "features": features}
     tables.write(paths.features(chosen.representation), tables.FEATURES, columns)
     return f"{features.shape[1]} {chosen.representation} features of {len(features):,} items"
+
+
+def _check_size(images: Ints, hog: params.Hog) -> None:
+    side, needed = min(images.shape[1:]), hog.cell * hog.block
+    if side < needed:
+        raise OutclassError(
+            f"embed.hog: a block of {hog.block} x {hog.cell} pixels does not fit images of {side} pixels"
+        )
 
 
 def _grey_images(items: pa.Table) -> Ints:
@@ -37,7 +47,7 @@ def _grey_images(items: pa.Table) -> Ints:
 def _decode(name: str, data: bytes) -> Ints:
     try:
         return np.asarray(Image.open(io.BytesIO(data)).convert("L"))
-    except OSError as error:
+    except (OSError, ValueError, SyntaxError) as error:  # all of these are Pillow's ways to say so
         raise OutclassError(f"{paths.ITEMS}: item {name} is not a readable image ({error})") from error
 
 

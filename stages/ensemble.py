@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
-from outclass.confidence import Confidence, Summary, Theta, as_confidence, summarise, theta, undefined_ratio
+from outclass.confidence import Confidence, Summary, Theta, summarise, theta, undefined_ratio
 from outclass.ensemble import NoveltyClassifiers, detection_rates, fit_novelty_classifiers, novelty_scores
 from outclass.sets import set_means
 from stages import command, files, folds, paths, tables
@@ -106,6 +106,7 @@ def _judge(repetition: int, fold: int, reading: Reading, params: Ensemble) -> It
     presumed_novel = folds.load_presumed_novel(repetition, fold, data.known)
     stored = _load_partitions(repetition, fold, reading.confidence, params.theta_i_from, data.known)
     calibration, test = (folds.load_sets(repetition, data, role) for role in ("calibration", "test"))
+    confidences = folds.load_confidences(repetition, fold, data, reading.confidence)
     of_classes = stored.theta_of_classes(reading.theta)
     training = stored.thetas(calibration, reading.theta)
     for size, tested in stored.thetas(test, reading.theta).items():
@@ -113,7 +114,7 @@ def _judge(repetition: int, fold: int, reading: Reading, params: Ensemble) -> It
         h = fit_novelty_classifiers(  # algorithm 1
             taught_from.of_set, taught_from.of_own_class, presumed_novel[:, taught_from.sets.codes], params.cost
         )
-        backbone = _backbone_summary(repetition, fold, reading.confidence, tested.sets)
+        backbone = summarise(set_means(confidences, tested.sets.members))
         relevant = ~presumed_novel[:, backbone.top]  # algorithm 2, line 3
         of_chosen_class = np.where(relevant, of_classes[:, backbone.top], 0.0)
         margins = h.margins(tested.of_set, of_chosen_class)
@@ -130,13 +131,6 @@ def _load_partitions(
     classes = tables.read_frame(folder / "classes.parquet", tables.PARTITION_CLASSES)
     classes = classes[(classes["confidence"] == confidence) & (classes["source"] == theta_i_from)]
     return PartitionTables(sets, classes, known, int(sets["l"].max()) + 1)
-
-
-def _backbone_summary(repetition: int, fold: int, confidence: Confidence, sets: folds.Sets) -> Summary:
-    """Eq. 1 and 2 in the network of all known classes."""
-    path = paths.run("backbone", repetition, fold) / "confidences.parquet"
-    _, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
-    return summarise(set_means(as_confidence(activations, confidence), sets.members))
 
 
 def _classifier_rows(v: Verdict) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def _accuracy(runs: list[tuple[int, int]]) -> dict[str, float]:
 def _read_accuracy(path: Path) -> float:
     try:
         return float(json.loads(path.read_text())["accuracy"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutclassError(f"{path}: not readable ({error}); run `dvc repro`") from error
 
 

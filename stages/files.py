@@ -1,8 +1,9 @@
 """Files that are either whole or not there: written under a temporary name, then renamed."""
 
 import json
-import os
+import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,16 +13,23 @@ from outclass.errors import OutclassError
 
 UNFINISHED = ".part"
 """Ending of the temporary names; git and DVC ignore it."""
+FORSAKEN_AFTER = 24 * 3600.0
+"""Seconds after which nobody is still writing an unfinished file."""
 
 
 @contextmanager
-def finished(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for a file or folder; it takes the name ``path`` once the block ends well."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
+def finished(path: Path, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary path for a file or folder; it takes the name ``path`` once the block ends well.
+
+    Without ``replace``, whoever was first stays: for results that are the same whoever makes them.
+    """
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_forsaken(path)
         yield unfinished
-        _replace(unfinished, path)
+        if replace or not path.exists():
+            _replace(unfinished, path)
     except OSError as error:
         raise OutclassError(
             f"{path}: cannot be written ({error.strerror or error}); "
@@ -32,8 +40,8 @@ def finished(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def finished_folder(path: Path) -> Iterator[Path]:
-    with finished(path) as folder:
+def finished_folder(path: Path, replace: bool = True) -> Iterator[Path]:
+    with finished(path, replace) as folder:
         folder.mkdir()
         yield folder
 
@@ -51,6 +59,14 @@ def _replace(unfinished: Path, path: Path) -> None:
     if path.is_dir():  # os.replace moves a folder only onto an empty one
         shutil.rmtree(path)
     unfinished.replace(path)
+
+
+def _remove_forsaken(path: Path) -> None:
+    """Take away what a killed process left of this very file a day ago or longer."""
+    for left in path.parent.glob(f"{path.name}.*{UNFINISHED}"):
+        with suppress(OSError):  # somebody else may be at it
+            if left.stat().st_mtime < time.time() - FORSAKEN_AFTER:
+                _remove(left)
 
 
 def _remove(path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
+from outclass.confidence import Confidence, as_confidence
 from outclass.errors import OutclassError
 from stages import paths, tables
 
@@ -76,6 +77,15 @@ def load_features(fold: Fold, representation: str) -> Floats:
     if (rows < 0).any():
         raise OutclassError(f"{path}: item {fold.items[rows < 0][0]} is missing; run `dvc repro embed`")
     return np.asarray(features[rows])
+
+
+def load_confidences(repetition: int, number: int, fold: Fold, kind: Confidence) -> Floats:
+    """The backbone's confidences in the fold's items, in their order."""
+    path = paths.run("backbone", repetition, number) / "confidences.parquet"
+    frame, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
+    if not np.array_equal(frame["item"], fold.items):
+        raise OutclassError(f"{path}: not the items of this split; run `dvc repro backbone@{repetition}-{number}`")
+    return as_confidence(activations, kind)
 
 
 def encode(names: Strings, known: Strings) -> Ints:

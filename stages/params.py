@@ -5,20 +5,29 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from outclass.confidence import Confidence, Theta
 from outclass.errors import OutclassError
 
 FILE = Path("params.yaml")
 
-Index = Annotated[int, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Index = Annotated[int, Field(ge=0, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+def _different(values: list[int]) -> list[int]:
+    if len(set(values)) < len(values):
+        raise ValueError("a value is listed twice")
+    return values
+
+
+Indices = Annotated[list[Index], Field(min_length=1), AfterValidator(_different)]
+Counts = Annotated[list[Count], Field(min_length=1), AfterValidator(_different)]
 
 
 class Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Glyphs(Group):
@@ -51,13 +60,7 @@ class Split(Group):
     partitions: Count
     presumed_novel_classes: Count
     items: ItemCounts
-    set_sizes: Annotated[list[Count], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def set_sizes_differ(self) -> "Split":
-        if len(set(self.set_sizes)) < len(self.set_sizes):
-            raise ValueError("set_sizes lists a size twice")
-        return self
+    set_sizes: Counts
 
 
 class Hog(Group):
@@ -102,7 +105,7 @@ class OneClassSvm(Group):
 
 
 class Knn(Group):
-    neighbours: Annotated[list[Count], Field(min_length=1)]
+    neighbours: Counts
 
 
 class Baselines(Group):
@@ -114,8 +117,8 @@ class Baselines(Group):
 
 class Params(Group):
     seed: Index
-    repetitions: Annotated[list[Index], Field(min_length=1)]
-    folds: Annotated[list[Index], Field(min_length=1)]
+    repetitions: Indices
+    folds: Indices
     download: Download
     split: Split
     embed: Embed
@@ -143,8 +146,10 @@ def _read_yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise OutclassError(f"{path}: not found; run from the project's root folder") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise OutclassError(f"{path}: not valid YAML: {error}") from error
+    except OSError as error:
+        raise OutclassError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def parse(values: Any, origin: str) -> Params:
@@ -158,10 +163,12 @@ def parse(values: Any, origin: str) -> Params:
 
 def _explain(problem: Any) -> str:
     *group, name = problem["loc"] or ("",)
-    key = ".".join(str(part) for part in problem["loc"]) or "parameters"
     if problem["type"] == "extra_forbidden":
+        key = ".".join(map(str, problem["loc"]))
         close = get_close_matches(str(name), _fields(group), n=1)
         return f"{key}: unknown parameter" + (f"; did you mean {close[0]}?" if close else "; remove it")
+    # Where a value may be of several types, pydantic names the type as well: no identifier, and not of interest.
+    key = ".".join(str(part) for part in problem["loc"] if str(part).isidentifier()) or "parameters"
     if problem["type"] == "missing":
         return f"{key}: missing; add it (the presets show every parameter)"
     if problem["type"] == "value_error":

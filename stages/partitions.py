@@ -34,7 +34,7 @@ def run(repetition: int, fold: int) -> str:
 def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
     """Train a chunk unless it is finished already; the folder appears only when it is whole."""
     if not chunk.finished:
-        with files.finished_folder(chunk.folder) as folder:
+        with files.finished_folder(chunk.folder, replace=False) as folder:
             for name, frame in _train(chunk, on_step).items():
                 tables.write(folder / f"{name}.parquet", TABLES[name], frame)
     return chunk.folder

@@ -27,7 +27,7 @@ def run(repetition: int) -> str:
     items["role"] = draw_roles(params, labels, repetition)
     items = items[items["role"] != ""]
     for table, schema, frame in (
-        ("classes", tables.SPLIT_CLASSES, _memberships(novel, classes, ["f"])),
+        ("classes", tables.SPLIT_CLASSES, _memberships(novel, classes, "f")),
         ("items", tables.SPLIT_ITEMS, items),
         ("partitions", tables.SPLIT_PARTITIONS, draw_partitions(params, classes, novel, repetition)),
         ("sets", tables.SPLIT_SETS, draw_all_sets(params, items, repetition)),
@@ -91,7 +91,7 @@ def draw_partitions(params: Params, classes: Strings, novel: Bools, repetition: 
         known = classes[~is_novel]
         rng = generator(params.seed, "partitions", repetition, fold)
         presumed = balanced_subsets(len(known), params.split.presumed_novel_classes, params.split.partitions, rng)
-        frames.append(_memberships(presumed, known, ["l"]).assign(f=fold))
+        frames.append(_memberships(presumed, known, "l").assign(f=fold))
     return pd.concat(frames)
 
 
@@ -111,9 +111,9 @@ def draw_all_sets(params: Params, items: pd.DataFrame, repetition: int) -> pd.Da
     return pd.concat(frames)
 
 
-def _memberships(novel: Bools, classes: Strings, row_name: list[str]) -> pd.DataFrame:
+def _memberships(novel: Bools, classes: Strings, subset: str) -> pd.DataFrame:
     """One row for each subset and class, with the class's role in it."""
-    index = pd.MultiIndex.from_product([range(len(novel)), classes], names=[*row_name, "class"])
+    index = pd.MultiIndex.from_product([range(len(novel)), classes], names=[subset, "class"])
     return pd.DataFrame({"role": np.where(novel.ravel(), "novel", "known")}, index=index).reset_index()
 
 

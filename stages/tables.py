@@ -59,17 +59,17 @@ REPORT_SCORES = pa.schema([("r", pa.int32()), ("f", pa.int32()), *SCORES])
 def write(path: Path, schema: pa.Schema, columns: Any) -> None:
     """Write a data frame or a mapping of columns; a column of vectors is a 2-d array."""
     arrays = [_to_arrow(path, field, columns) for field in schema]
-    table = pa.Table.from_arrays(arrays, names=schema.names)
-    with finished(path) as unfinished:
-        pq.write_table(table, unfinished)
+    for field, array in zip(schema, arrays, strict=True):
+        if len(array) != len(arrays[0]):
+            raise OutclassError(f"{path}: column {field.name} has {len(array)} rows, {schema[0].name} {len(arrays[0])}")
+    _write(path, pa.Table.from_arrays(arrays, names=schema.names))
 
 
 def read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
-    """Read a table, or some of its columns; one that does not fit its schema is refused."""
+    """Read a table, or some of its columns; one that is damaged or does not fit its schema is refused."""
     try:
-        stored = pq.read_schema(path)
-        _check(path, stored, schema)
-        return pq.read_table(path, columns=columns)
+        _check(path, pq.read_schema(path), schema)
+        return pq.read_table(path, columns=columns, page_checksum_verification=True)
     except FileNotFoundError:
         raise OutclassError(f"{path}: not found; run `dvc repro` to make it") from None
     except (pa.ArrowException, OSError) as error:
@@ -89,14 +89,18 @@ def read_vectors(path: Path, schema: pa.Schema, column: str) -> tuple[pd.DataFra
     """A table's other columns as a data frame, and its column of vectors as a 2-d array."""
     others = [name for name in schema.names if name != column]
     vectors = read(path, schema, [column])[column].combine_chunks()
-    return read_frame(path, schema, others), vectors.flatten().to_numpy().reshape(len(vectors), -1)
+    shape = (len(vectors), vectors.type.list_size)
+    return read_frame(path, schema, others), vectors.flatten().to_numpy().reshape(shape)
 
 
 def concatenate(paths: list[Path], path: Path, schema: pa.Schema) -> None:
     """Write several tables of one schema as one."""
-    table = pa.concat_tables([read(part, schema) for part in paths]).unify_dictionaries()
+    _write(path, pa.concat_tables([read(part, schema) for part in paths]).unify_dictionaries())
+
+
+def _write(path: Path, table: pa.Table) -> None:
     with finished(path) as unfinished:
-        pq.write_table(table, unfinished)
+        pq.write_table(table, unfinished, write_page_checksum=True)
 
 
 def _to_arrow(path: Path, field: pa.Field, columns: Any) -> pa.Array:
@@ -107,10 +111,18 @@ def _to_arrow(path: Path, field: pa.Field, columns: Any) -> pa.Array:
         if field.type == VECTOR:
             matrix = np.ascontiguousarray(values, dtype=np.float32)
             return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
-        array = pa.array(np.asarray(values), from_pandas=False) if not isinstance(values, list) else pa.array(values)
-        return array.dictionary_encode() if field.type == LABEL else array.cast(field.type)
-    except (pa.ArrowException, ValueError) as error:
+        array = pa.array(values if isinstance(values, list) else np.asarray(values))
+        if field.type == LABEL:
+            return _labels(array)
+        return array.cast(field.type)
+    except (pa.ArrowException, ValueError, IndexError) as error:
         raise OutclassError(f"{path}: column {field.name} does not fit {field.type}: {_first_line(error)}") from error
+
+
+def _labels(array: pa.Array) -> pa.Array:
+    if array.type not in (pa.string(), pa.large_string(), pa.null()):
+        raise ValueError(f"{array.type} is no text")
+    return array.cast(pa.string()).dictionary_encode()
 
 
 def _check(path: Path, stored: pa.Schema, schema: pa.Schema) -> None:
@@ -118,11 +130,16 @@ def _check(path: Path, stored: pa.Schema, schema: pa.Schema) -> None:
         if field.name not in stored.names:
             raise OutclassError(f"{path}: column {field.name} is missing; delete the file and run `dvc repro`")
         found = stored.field(field.name).type
-        fits = pa.types.is_fixed_size_list(found) if field.type == VECTOR else found == field.type
-        if not fits:
+        if not _fits(found, field.type):
             raise OutclassError(
                 f"{path}: column {field.name} is {found} instead of {field.type}; delete the file and run `dvc repro`"
             )
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if wanted == VECTOR:
+        return bool(pa.types.is_fixed_size_list(found) and found.value_type == VECTOR.value_type)
+    return bool(found == wanted)
 
 
 def _first_line(error: Exception) -> str:

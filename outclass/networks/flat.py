@@ -17,6 +17,8 @@ from torch.nn import functional
 
 from outclass.arrays import Bools, Floats, Ints
 
+ALIGNED_ROWS = 16
+
 
 @dataclass(frozen=True)
 class FlatSettings:
@@ -49,9 +51,11 @@ class FlatHeads:
     @torch.no_grad()
     def activities(self, features: Floats, block: int = 4096) -> Floats:
         """The output activities u of all items, (H, n, k) in float32; -inf for absent classes."""
-        device = self.mean.device
-        blocks = torch.as_tensor(features, dtype=torch.float32).split(block)
-        return torch.cat([self.logits(part.to(device)).cpu() for part in blocks], dim=1).numpy()
+        x = torch.as_tensor(features, dtype=torch.float32)
+        # Rows are filled up so that no head's place in the batch changes how its part is laid out in memory.
+        padded = functional.pad(x, (0, 0, 0, -len(x) % ALIGNED_ROWS))
+        blocks = [self.logits(part.to(self.mean.device)).cpu() for part in padded.split(block)]
+        return torch.cat(blocks, dim=1)[:, : len(x)].numpy()
 
 
 def train_heads(

@@ -105,7 +105,6 @@ class TestEmbed:
         with pytest.raises(OutclassError, match=rf"items\.parquet: item {table['name'][7]} is not a readable image"):
             embed.run()
 
-    @pytest.mark.xfail(strict=True, raises=SyntaxError, reason="Pillow's SyntaxError comes through, with a traceback")
     def test_names_an_item_whose_png_is_broken_inside(self, project):
         table = items()
         data = png(NOISE)
@@ -124,7 +123,6 @@ class TestEmbed:
         ):
             embed.run()
 
-    @pytest.mark.xfail(strict=True, raises=ValueError, reason="scikit-image's ValueError comes through")
     def test_refuses_cells_larger_than_the_images(self, project, configure):
         configure("embed.hog.cell", 16)
         with pytest.raises(OutclassError, match=r"embed\.hog"):

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,12 +98,29 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     assert left_in(tmp_path) == []
 
 
-@pytest.mark.xfail(strict=True, raises=OutclassError, reason="process ids repeat, above all in containers: File exists")
-def test_what_a_killed_process_of_the_same_id_left_is_no_hindrance(tmp_path):
-    (tmp_path / f"folder.{os.getpid()}.part").mkdir()
+def test_what_others_are_writing_is_left_alone(tmp_path):
+    (tmp_path / "folder.0123abcd.part").mkdir()
     with files.finished_folder(tmp_path / "folder") as unfinished:
-        (unfinished / "one").write_text("1")
-    assert left_in(tmp_path) == ["folder", "folder/one"]
+        (unfinished / "one").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "folder.0123abcd.part"]
+
+
+def test_what_a_killed_process_left_long_ago_is_taken_away(tmp_path):
+    forsaken = tmp_path / "folder.0123abcd.part"
+    forsaken.mkdir()
+    (forsaken / "half").touch()
+    long_ago = time.time() - files.FORSAKEN_AFTER - 1
+    os.utime(forsaken, (long_ago, long_ago))
+    with files.finished_folder(tmp_path / "folder"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_without_replace_whoever_was_first_stays(tmp_path):
+    for author in ("first", "second"):
+        with files.finished_folder(tmp_path / "folder", replace=False) as unfinished:
+            (unfinished / author).touch()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["folder", "folder/first"]
 
 
 DISK_FULL = """
