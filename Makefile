@@ -12,7 +12,7 @@ export DVC_NO_ANALYTICS := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help env repro test lint format ui clean
+.PHONY: help env repro test lint format bench ui clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lint: env  ## ruff and mypy
 format: env  ## let ruff mend what it can
 	@ruff check --fix .
 	@ruff format .
+
+bench: env  ## how fast the parts are, beside what one would otherwise write
+	@python benchmarks/method.py
 
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui

@@ -3,14 +3,12 @@
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 import networkx
 from dvc.repo import Repo
 from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
-from prefect.futures import PrefectFuture
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.futures import PrefectFuture, as_completed
 
 from flows import processes, server
 from outclass.errors import OutclassError
@@ -72,19 +70,34 @@ def prove() -> None:
         raise OutclassError("`dvc repro` found more to do after all items had run:\n" + "\n".join(lines))
 
 
-@flow
+def run_name() -> str:
+    chosen = params.load()
+    return f"{chosen.download.source}, repetitions {chosen.repetitions}, folds {chosen.folds}"
+
+
+@flow(flow_run_name=run_name)
 def pipeline() -> None:
     """Bring the workspace up to date with params.yaml and the code."""
     items = outdated()
     print(f"pipeline: {len(items)} items to run", flush=True)
-    futures: dict[str, PrefectFuture[None]] = {}
-    for name, waits_for in items.items():
-        before = [futures[other] for other in waits_for]
-        futures[name] = reproduce.submit(name, wait_for=before, return_state=False)
-    for name, future in futures.items():
-        _finish(name, future)
+    run_all(items, settings.load().items)
     prove()
     _publish(paths.REPORT / "tables.md")
+
+
+def run_all(items: dict[str, list[str]], at_a_time: int) -> None:
+    """Run each item as soon as those that it waits for are done; after a failure, start no other."""
+    waiting, running = dict(items), dict[PrefectFuture[None], str]()
+    done: dict[str, PrefectFuture[None]] = {}
+    while waiting or running:
+        ready = [name for name, needs in waiting.items() if all(other in done for other in needs)]
+        for name in ready[: at_a_time - len(running)]:
+            before = [done[other] for other in waiting.pop(name)]  # done already: it only draws the ties in the UI
+            running[reproduce.submit(name, wait_for=before, return_state=False)] = name
+        first = next(as_completed(list(running)))
+        name = running.pop(first)
+        _finish(name, first)
+        done[name] = first
 
 
 def _finish(name: str, future: "PrefectFuture[None]") -> None:
@@ -105,10 +118,9 @@ def run() -> str:
     params.load()
     if not outdated():
         return f"nothing to do; open {paths.REPORT / 'index.html'}"
-    runner: Any = ThreadPoolTaskRunner(max_workers=settings.load().items)
     with processes.stopped_on_signal(), server.available() as url:
         print(f"pipeline: Prefect UI at {url.removesuffix('/api')}", flush=True)
-        pipeline.with_options(task_runner=runner)()
+        pipeline()
     return f"the workspace is up to date; open {paths.REPORT / 'index.html'}"
 
 

@@ -118,10 +118,14 @@ def _facts(params: Params, metrics: Mapping[str, Any]) -> dict[str, str]:
         f"{split.items.test or 'all other'} test",
         "Partitions": f"{split.partitions}, each of {known - split.presumed_novel_classes} presumed-known and "
         f"{split.presumed_novel_classes} presumed-novel classes",
-        "Runs": f"{backbone['n']} ({len(params.repetitions)} repetitions x {len(params.folds)} folds)",
+        "Runs": f"{backbone['n']}: repetitions {_list(params.repetitions)}; folds {_list(params.folds)}",
         "Network": f"{params.backbone.network} on {params.embed.representation}, accuracy "
         f"{backbone['accuracy']:.3f} ± {backbone['accuracy_std']:.3f} on known classes",
     }
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 if __name__ == "__main__":

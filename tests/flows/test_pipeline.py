@@ -1,6 +1,7 @@
 """The whole DAG as one flow, with a Prefect server of its own."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -24,7 +25,8 @@ def test_from_scratch_it_gives_the_bytes_of_a_plain_dvc_repro_and_leaves_nothing
 def test_a_failing_item_is_named_with_its_log_and_message(prepared, api):
     prepared.set(**{"baselines.pca": 1000})
     output = prepared.python("flows.pipeline", check=False, PREFECT_API_URL=api)
-    assert "pipeline: error: baselines@0-0 failed; its log is .outclass/logs/baselines@0-0.log" in output
+    # Both folds fail; either may be first.
+    assert re.search(r"pipeline: error: (baselines@0-[01]) failed; its log is \.outclass/logs/\1\.log", output)
     assert "baselines.pca = 1000, but" in output
     assert "Traceback" not in output
     assert prepared.leftovers() == []
@@ -36,7 +38,7 @@ def test_a_request_to_stop_ends_the_server_and_all_work(prepared, wait_until, si
     process = prepared.start("python", "-m", "flows.pipeline")
     wait_until(lambda: any("stages.backbone" in command for command in prepared.leftovers()), 120)
     os.kill(process.pid, sign)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert "Traceback" not in output
     assert prepared.leftovers() == []
