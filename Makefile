@@ -48,6 +48,6 @@ bench: env  ## how fast the parts are, beside what one would otherwise write
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui
 
-clean:  ## remove what the pipeline wrote (DVC's cache and the environment stay)
+clean:  ## remove what the pipeline wrote and all finished chunks (DVC's cache and the environment stay)
 	rm -rf data splits features runs .outclass
-	find report -mindepth 1 ! -name metrics.json -delete
+	find report -mindepth 1 ! -name metrics.json -delete 2> /dev/null || true

@@ -11,29 +11,38 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 
 GRACE = 10.0
 """Seconds between asking a command to end and ending it."""
 
 
-def end_group(child: "subprocess.Popen[bytes]") -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(child.pid, sign)
-            child.wait(GRACE)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
+def end_group(group: int) -> None:
+    """Ask all processes of a group to end, and end those that have not done so in time."""
+    os.killpg(group, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    while time.monotonic() < deadline:
+        os.killpg(group, 0)  # raises once nobody is left
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
 
 
-def end_with_asker(child: "subprocess.Popen[bytes]") -> None:
+def end_with_asker(child: "subprocess.Popen[bytes]", closed: threading.Event) -> None:
     os.read(0, 1)  # nothing is ever written: this returns when the pipe is closed
-    end_group(child)
+    closed.set()
+    with suppress(ProcessLookupError):
+        end_group(child.pid)
 
 
 def main() -> int:
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, process_group=0)
-    threading.Thread(target=end_with_asker, args=[child], daemon=True).start()
+    closed = threading.Event()
+    watch = threading.Thread(target=end_with_asker, args=[child, closed], daemon=True)
+    watch.start()
     code = child.wait()
+    if closed.is_set():
+        watch.join()  # the command has ended, but what it started may not have
     return 128 - code if code < 0 else code  # as a shell tells of a signal
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, cast
 from uuid import UUID
 
@@ -24,57 +25,71 @@ Row = dict[str, str | float]
 class WorkerDiedError(OutclassError):
     """A training ended without saying why (killed, out of memory): another try may do better."""
 
+    def __init__(self, chunk: Chunk, code: int, slot: str, last_words: Iterable[str]) -> None:
+        super().__init__("\n".join([f"{chunk} ended with code {code} in slot {slot}", *last_words]))
+        self.chunk = chunk
+
 
 def worth_another_try(task: "Task[..., Row]", run: TaskRun, state: "State[Row]") -> bool:
     error = state.result(raise_on_failure=False)
     if not isinstance(error, WorkerDiedError):
         return False
-    print(f"partitions: {str(error).splitlines()[0]}; trying again", flush=True)
+    _say(error.chunk, f"{str(error).splitlines()[0]}; trying again")
     return True
 
 
 @task(task_run_name="{chunk}", retry_delay_seconds=1, retry_condition_fn=worth_another_try)
 def train_chunk(chunk: Chunk) -> Row:
     """Train a chunk in a subprocess, in the first slot that is free; a finished chunk is left as it is."""
-    started, slot_name = time.monotonic(), ""
-    kept = chunk.finished
-    if not kept:
-        with slots.leased(slots.available()) as (slot, lease):
-            slot_name, started = slot.name, time.monotonic()
-            _train_in(slot, lease, chunk)
-    seconds = round(time.monotonic() - started, 1)
-    print(f"{_item(chunk)}: {chunk} " + ("kept from an earlier run" if kept else f"trained in {seconds} s"), flush=True)
-    return _row(chunk, slot_name, seconds, kept)
+    if chunk.finished:
+        _say(chunk, f"{chunk} kept from an earlier run")
+        return _row(chunk, "kept", "", 0.0)
+    training = Training(chunk)
+    code = slots.run(processes.python("flows.worker", chunk.to_json()), training.on_line, training.on_start)
+    return training.end(code)
 
 
-def _train_in(slot: slots.Slot, lease: int, chunk: Chunk) -> None:
-    progress = cast(UUID, create_progress_artifact(0.0, description=f"{chunk} in {slot.name}"))
-    last_words: deque[str] = deque(maxlen=20)
+class Training:
+    """A training under way, as seen from outside."""
 
-    def on_line(line: str) -> None:
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.last_words: deque[str] = deque(maxlen=20)
+
+    def on_start(self, slot: slots.Slot) -> None:
+        self.slot, self.started = slot.name, time.monotonic()
+        self.progress = cast(UUID, create_progress_artifact(0.0, description=f"{self.chunk} in {slot.name}"))
+
+    def on_line(self, line: str) -> None:
         if line.startswith("progress "):
-            _show_progress(progress, chunk, float(line.removeprefix("progress ")))
+            percent = float(line.removeprefix("progress "))
+            update_progress_artifact(self.progress, percent)
+            _say(self.chunk, f"{self.chunk} {percent:.0f} %")
+        elif line == slots.WAITING:
+            _say(self.chunk, f"{self.chunk} {line}")
         else:
-            last_words.append(line)
+            self.last_words.append(line)
 
-    code = processes.run(processes.python("flows.worker", chunk.to_json()), on_line, slot.environment, [lease])
-    if code == USER_ERROR:
-        raise OutclassError(f"{chunk}: {last_words[-1]}")
-    if code:
-        raise WorkerDiedError("\n".join([f"{chunk} ended with code {code} in slot {slot.name}", *last_words]))
-    update_progress_artifact(progress, 100.0)
-
-
-def _show_progress(artifact: UUID, chunk: Chunk, percent: float) -> None:
-    update_progress_artifact(artifact, percent)
-    print(f"{_item(chunk)}: {chunk} {percent:.0f} %", flush=True)
+    def end(self, code: int) -> Row:
+        if code == USER_ERROR:
+            raise OutclassError(f"{self.chunk}: {self.last_words[-1]}")
+        if code:
+            raise WorkerDiedError(self.chunk, code, self.slot, self.last_words)
+        update_progress_artifact(self.progress, 100.0)
+        seconds = round(time.monotonic() - self.started, 1)
+        _say(self.chunk, f"{self.chunk} trained in {seconds} s")
+        return _row(self.chunk, "trained", self.slot, seconds)
 
 
-def _row(chunk: Chunk, slot: str, seconds: float, kept: bool) -> Row:
-    networks = tables.read_frame(chunk.folder / "networks.parquet", tables.PARTITION_NETWORKS)
+def _say(chunk: Chunk, words: str) -> None:
+    print(f"partitions@{chunk.repetition}-{chunk.fold}: {words}", flush=True)
+
+
+def _row(chunk: Chunk, state: str, slot: str, seconds: float) -> Row:
+    networks = tables.read_frame(chunk.table("networks"), tables.PARTITION_NETWORKS)
     return {
         "partitions": f"{chunk.partitions[0]}-{chunk.partitions[-1]}",
-        "state": "kept" if kept else "trained",
+        "state": state,
         "slot": slot,
         "seconds": seconds,
         "accuracy": round(float(networks["accuracy"].mean()), 4),
@@ -93,13 +108,9 @@ def partitions(repetition: int, fold: int) -> str:
 
 def run(repetition: int, fold: int) -> str:
     """Write runs/partitions/r<repetition>-f<fold>/, training chunks side by side."""
-    runner: Any = ThreadPoolTaskRunner(max_workers=len(slots.available()))
+    runner: Any = ThreadPoolTaskRunner(max_workers=slots.at_a_time())
     with processes.stopped_on_signal(), server.available():
         return partitions.with_options(task_runner=runner)(repetition, fold)
-
-
-def _item(chunk: Chunk) -> str:
-    return f"partitions@{chunk.repetition}-{chunk.fold}"
 
 
 if __name__ == "__main__":

@@ -22,16 +22,39 @@ PATIENCE = 120.0
 """Seconds that a server may take to answer; a new database alone takes half a minute on a slow disk."""
 
 
+ADDRESS = FOLDER / "address"
+"""Holds the address of the server that ``make ui`` has started, while it runs."""
+
+
 @contextmanager
 def available() -> Iterator[str]:
-    """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or start one and stop it after."""
+    """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or that of ``make ui``, or our own."""
     configured = get_current_settings().api.url
     if configured:
         check(configured)
         yield configured
+    elif url := _announced():
+        with _using(url):
+            yield url
     else:
         with started(free_port()) as url:
             yield url
+
+
+@contextmanager
+def announced(url: str) -> Iterator[None]:
+    """Let others who work in this folder use the server."""
+    ADDRESS.write_text(url)
+    try:
+        yield
+    finally:
+        ADDRESS.unlink(missing_ok=True)
+
+
+def _announced() -> str | None:
+    """The address that ``make ui`` left; if it was killed, nobody answers there."""
+    url = ADDRESS.read_text() if ADDRESS.exists() else ""
+    return url if url and _answers(url) else None
 
 
 @contextmanager
@@ -48,11 +71,8 @@ def started(port: int) -> Iterator[str]:
         )
     try:
         _wait(url, server, log)
-        with temporary_settings({PREFECT_API_URL: url}), _in_environment("PREFECT_API_URL", url):
-            try:
-                yield url
-            finally:
-                _deliver()
+        with _using(url):
+            yield url
     finally:
         processes.stop(server)
 
@@ -69,6 +89,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _using(url: str) -> Iterator[None]:
+    with temporary_settings({PREFECT_API_URL: url}), _in_environment("PREFECT_API_URL", url):
+        try:
+            yield
+        finally:
+            _deliver()
 
 
 def _deliver() -> None:

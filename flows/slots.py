@@ -1,25 +1,31 @@
 """Places to train at: a GPU (or a share of one) or a CPU core, each leased to one training at a time.
 
-A lease is a lock on a file, machine-wide and per user, so that folds or whole pipelines that run side by side never
-take the same device. The operating system gives it back when the training ends, however it ends.
+A lease is a lock on a file in the user's temporary folder, so that folds or whole pipelines that run side by side on
+a machine never take the same device (as long as they share that folder, and name GPUs the same way). The operating
+system gives it back when the training ends, however it ends.
 """
 
 import fcntl
+import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from flows import processes
 from stages import settings
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
 LOOK_AGAIN = 0.1
 """Seconds between two looks for a free slot."""
+WAITING = "waiting for a free slot"
+LOOKS_IN_SILENCE = 50
+"""So many looks, and somebody should be told."""
 
 
 @dataclass(frozen=True)
@@ -29,55 +35,73 @@ class Slot:
 
 
 def available() -> list[Slot]:
-    """The slots of this machine, as the settings have it."""
+    """All slots of this machine."""
     chosen = settings.load()
     if settings.device() == "cuda":
-        return gpu_slots(visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), torch.cuda.device_count()), chosen)
-    return cpu_slots(len(os.sched_getaffinity(0)), chosen)
+        gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), torch.cuda.device_count())
+        return gpu_slots(gpus, chosen.slots_per_gpu)
+    return cpu_slots(max(len(os.sched_getaffinity(0)), chosen.slots or 0))
+
+
+def at_a_time() -> int:
+    """How many of them one run may hold."""
+    return settings.load().slots or len(available())
 
 
 def visible_gpus(variable: str | None, count: int) -> list[str]:
     """Names of the GPUs that we may use: CUDA_VISIBLE_DEVICES itself may restrict and rename them."""
-    return variable.split(",")[:count] if variable else [str(index) for index in range(count)]
+    return [name.strip() for name in variable.split(",")][:count] if variable else [str(i) for i in range(count)]
 
 
-def gpu_slots(gpus: Sequence[str], chosen: settings.Settings) -> list[Slot]:
-    """One slot a GPU, or ``slots_per_gpu``; GPUs are taken in turn before any is shared."""
-    slots = [
+def gpu_slots(gpus: Sequence[str], slots_per_gpu: int) -> list[Slot]:
+    """GPUs are taken in turn before any is shared."""
+    return [
         Slot(
             f"gpu-{gpu.replace('/', '_')}-{share}",
             {"OUTCLASS_DEVICE": "cuda", "CUDA_VISIBLE_DEVICES": gpu, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
         )
-        for share in range(chosen.slots_per_gpu)
+        for share in range(slots_per_gpu)
         for gpu in gpus
     ]
-    return slots[: chosen.slots]
 
 
-def cpu_slots(cores: int, chosen: settings.Settings) -> list[Slot]:
-    """One slot a core, one thread each, whatever their number: threads change the last bits of results."""
+def cpu_slots(count: int) -> list[Slot]:
+    """One thread each, whatever their number: threads change the last bits of results."""
     environment = {"OUTCLASS_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", **ONE_THREAD}
-    return [Slot(f"cpu-{index}", environment) for index in range(chosen.slots or cores)]
+    return [Slot(f"cpu-{index}", environment) for index in range(count)]
+
+
+def run(command: Sequence[str], on_line: Callable[[str], None], on_start: Callable[[Slot], None]) -> int:
+    """Run a command in the first slot that is free, and answer its exit code."""
+    with leased(available(), on_wait=lambda: on_line(WAITING)) as (slot, lease):
+        on_start(slot)
+        return processes.run(command, on_line, slot.environment, [lease])
 
 
 @contextmanager
-def leased(slots: Sequence[Slot], folder: Path | None = None) -> Iterator[tuple[Slot, int]]:
+def leased(
+    slots: Sequence[Slot], folder: Path | None = None, on_wait: Callable[[], None] = lambda: None
+) -> Iterator[tuple[Slot, int]]:
     """Wait for a free slot and hold it; also yields the lock's file descriptor.
+
+    ``on_wait`` is called once if none is free for a while.
 
     A process that inherits the descriptor holds the slot too: if we are killed, a training that has not ended yet
     keeps its device.
     """
     folder = folder or Path(tempfile.gettempdir()) / f"outclass-slots-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    slot, descriptor = _first_free(slots, folder)
+    slot, descriptor = _first_free(slots, folder, on_wait)
     try:
         yield slot, descriptor
     finally:
         os.close(descriptor)
 
 
-def _first_free(slots: Sequence[Slot], folder: Path) -> tuple[Slot, int]:
-    while True:
+def _first_free(slots: Sequence[Slot], folder: Path, on_wait: Callable[[], None]) -> tuple[Slot, int]:
+    for look in itertools.count():
+        if look == LOOKS_IN_SILENCE:
+            on_wait()
         for slot in slots:
             descriptor = os.open(folder / f"{slot.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -86,3 +110,4 @@ def _first_free(slots: Sequence[Slot], folder: Path) -> tuple[Slot, int]:
             except BlockingIOError:
                 os.close(descriptor)
         time.sleep(LOOK_AGAIN)
+    raise AssertionError("the count of looks has no end")

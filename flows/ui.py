@@ -23,7 +23,7 @@ def port() -> int:
 
 def run() -> str:
     """Serve until stopped with Ctrl-C."""
-    with processes.stopped_on_signal(), server.started(port()) as url:
+    with processes.stopped_on_signal(), server.started(port()) as url, server.announced(url):
         print(f"ui: {url.removesuffix('/api')} (Ctrl-C stops it)", flush=True)
         with suppress(KeyboardInterrupt):
             pipeline.serve(name="outclass", print_starting_message=False)

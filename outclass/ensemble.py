@@ -1,6 +1,11 @@
-"""The ensemble of novelty classifiers h_l: training (algorithm 1), votes and scores (algorithm 2)."""
+"""The ensemble of novelty classifiers h_l: training (algorithm 1), votes and scores (algorithm 2).
+
+Arrays have a row for each of the L partitions. Known classes are numbered 0 to k - 1; ``presumed_novel`` (L, k) marks
+those that a partition keeps from its network, and ``theta_class`` (L, k) holds theta_i of the others.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -8,8 +13,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from outclass.arrays import Bools, Floats
+from outclass.arrays import Bools, Floats, Ints
 from outclass.errors import OutclassError
+
+
+class Seen(NamedTuple):
+    """Sets as the partition networks see them, each (L, sets)."""
+
+    theta: Floats  # theta_S
+    top: Ints  # o_S: the class that the partition's own network chooses
 
 
 @dataclass(frozen=True)
@@ -31,24 +43,30 @@ class NoveltyClassifiers:
 
 
 def fit_novelty_classifiers(
-    theta_set: Floats, theta_class: Floats, novel: Bools, cost: float = 1.0
+    sets: Seen, labels: Ints, theta_class: Floats, presumed_novel: Bools, cost: float = 1.0
 ) -> NoveltyClassifiers:
-    """Algorithm 1 for every partition: from sets (L, n) whose labels are presumed novel or presumed known.
+    """Algorithm 1 for every partition, from sets of known classes ``labels`` (sets,).
 
-    ``theta_class`` is theta_i of the class that the partition's own network chose. Each h_l is a linear SVM with
-    balanced class weights on standardised inputs: presumed-novel sets are a tenth of all, and an unbalanced SVM
-    answers "known" to everything.
+    A set is an example of novelty where its class is presumed novel. Each h_l is a linear SVM with balanced class
+    weights on standardised inputs: presumed-novel sets are a tenth of all, and an unbalanced SVM answers "known" to
+    everything.
     """
-    points = np.stack([theta_set, theta_class], axis=-1)
+    novel = presumed_novel[:, labels]
     one_sided = np.flatnonzero(novel.all(axis=1) | ~novel.any(axis=1))
     if len(one_sided):
+        lacking = "known" if novel[one_sided[0]].all() else "novel"
         raise OutclassError(
-            f"partition {one_sided[0]} has no calibration sets of its presumed-"
-            f"{'known' if novel[one_sided[0]].all() else 'novel'} classes: give each class more calibration items"
+            f"partition {one_sided[0]} has no calibration sets of its presumed-{lacking} classes: "
+            f"give each class more calibration items"
         )
+    points = np.stack([sets.theta, _theta_of_own_choice(sets, theta_class)], axis=-1)
     fitted = [_fit_one(d, is_novel, cost) for d, is_novel in zip(points, novel, strict=True)]
     weights, bias, slope, offset = map(np.array, zip(*fitted, strict=True))
     return NoveltyClassifiers(weights, bias, slope, offset)
+
+
+def _theta_of_own_choice(sets: Seen, theta_class: Floats) -> Floats:
+    return np.take_along_axis(theta_class, sets.top, axis=1)
 
 
 def _fit_one(points: Floats, novel: Bools, cost: float) -> tuple[Floats, float, float, float]:
@@ -61,6 +79,24 @@ def _fit_one(points: Floats, novel: Bools, cost: float) -> tuple[Floats, float, 
     return weights, bias, float(platt.coef_[0, 0]), float(platt.intercept_[0])
 
 
+class Votes(NamedTuple):
+    """What h_l says of sets, each (L, sets)."""
+
+    relevant: Bools  # whether the partition has a say
+    margins: Floats  # above zero: novel; meaningless where the partition has no say
+    probabilities: Floats
+
+
+def vote(h: NoveltyClassifiers, sets: Seen, chosen: Ints, theta_class: Floats, presumed_novel: Bools) -> Votes:
+    """Algorithm 2, lines 2-9: ``chosen`` (sets,) is the class that the network of all known classes chooses.
+
+    Partitions that presume it novel have no say: they were taught to call it so.
+    """
+    relevant = ~presumed_novel[:, chosen]
+    margins = h.margins(sets.theta, np.where(relevant, theta_class[:, chosen], 0.0))
+    return Votes(relevant, margins, h.probabilities(margins))
+
+
 @dataclass(frozen=True)
 class NoveltyScores:
     """Three readings of the same votes, each (sets,); higher is more novel."""
@@ -70,24 +106,31 @@ class NoveltyScores:
     probability: Floats  # mean probability of novel, 0..1
 
 
-def novelty_scores(margins: Floats, probabilities: Floats, relevant: Bools) -> NoveltyScores:
-    """Algorithm 2, all (L, sets): only partitions where the chosen class is presumed known have a say.
+def novelty_scores(votes: Votes) -> NoveltyScores:
+    """Algorithm 2, line 10, and two finer scores.
 
-    A set without any such partition has no votes: its count is 0, its margin 0 and its probability one half.
+    A set on which no partition has a say gets count 0, margin 0 and probability one half.
     """
-    votes = (margins > 0) & relevant
+    relevant = votes.relevant
     voters = np.maximum(relevant.sum(axis=0), 1)
     nobody = ~relevant.any(axis=0)
     return NoveltyScores(
-        count=votes.sum(axis=0).astype(float),
-        margin=np.where(relevant, margins, 0.0).sum(axis=0) / voters,
-        probability=np.where(nobody, 0.5, np.where(relevant, probabilities, 0.0).sum(axis=0) / voters),
+        count=((votes.margins > 0) & relevant).sum(axis=0).astype(float),
+        margin=np.where(relevant, votes.margins, 0.0).sum(axis=0) / voters,
+        probability=np.where(nobody, 0.5, np.where(relevant, votes.probabilities, 0.0).sum(axis=0) / voters),
     )
 
 
-def detection_rates(margins: Floats, novel: Bools) -> tuple[Floats, Floats]:
-    """p_l and q_l, each (L,): how often h_l calls a novel and a known set novel; ``novel`` is (L, sets)."""
-    votes = margins > 0
+def detection_rates(
+    h: NoveltyClassifiers, sets: Seen, labels: Ints, theta_class: Floats, presumed_novel: Bools
+) -> tuple[Floats, Floats]:
+    """p_l and q_l, each (L,): how often h_l calls a set novel whose class its network was not, and was, taught.
+
+    Every partition votes on the class that its own network chooses, as in the paper's analysis. ``labels`` is -1 for
+    classes that are not known at all.
+    """
+    novel = presumed_novel[:, labels] | (labels < 0)
+    votes = h.margins(sets.theta, _theta_of_own_choice(sets, theta_class)) > 0
     p = (votes & novel).sum(axis=1) / np.maximum(novel.sum(axis=1), 1)
     q = (votes & ~novel).sum(axis=1) / np.maximum((~novel).sum(axis=1), 1)
     return p, q

@@ -27,7 +27,7 @@ def run(repetition: int, fold: int) -> str:
         tables.write(folder / "confidences.parquet", tables.CONFIDENCES, _columns(data, confidences))
         columns = {"column": np.arange(len(data.known)), "class": data.known}
         tables.write(folder / "columns.parquet", tables.COLUMNS, columns)
-        files.write_json(folder / "accuracy.json", {"accuracy": accuracy})
+        files.write_json(folder / "accuracy.json", {"accuracy": accuracy, "device": settings.device()})
     return f"accuracy {accuracy:.3f} on {len(data.known)} known classes"
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from sklearn.decomposition import PCA
 
 from outclass.arrays import Floats
 from outclass.baselines import Baseline, score_sets
@@ -12,6 +11,7 @@ from outclass.baselines.knn_ratio import KnnRatio
 from outclass.baselines.max_confidence import MaxConfidence
 from outclass.baselines.one_class_svm import OneClassSVM
 from outclass.errors import OutclassError
+from outclass.features.pca import principal_components
 from stages import command, files, folds, params, paths, tables
 
 
@@ -57,15 +57,11 @@ def _score(
 
 
 def _reduced_features(data: folds.Fold, chosen: params.Params) -> Floats:
-    """Principal components, fitted on train items of known classes only."""
     features = folds.load_features(data, chosen.embed.representation)
-    train = features[data.where("train")]
-    if chosen.baselines.pca > min(train.shape):
-        raise OutclassError(
-            f"baselines.pca = {chosen.baselines.pca}, but {len(train)} train items with {train.shape[1]} features "
-            f"have at most {min(train.shape)} principal components"
-        )
-    return np.asarray(PCA(chosen.baselines.pca, svd_solver="full").fit(train).transform(features))
+    try:
+        return principal_components(features, features[data.where("train")], chosen.baselines.pca)
+    except OutclassError as error:
+        raise OutclassError(f"baselines.pca: {error}") from error
 
 
 if __name__ == "__main__":

@@ -18,12 +18,19 @@ import outclass.seeds
 import outclass.sets
 from outclass.arrays import Strings
 from outclass.errors import OutclassError
-from stages import folds, paths, settings
+from stages import folds, paths, settings, tables
 from stages.params import Params
 from stages.params import load as load_params
 
 TRAINING_CODE = [outclass.networks.flat, outclass.confidence, outclass.sets, outclass.seeds, folds]
 """With stages/partitions.py itself, which imports this module, the code that makes a chunk what it is."""
+
+
+TABLES = {
+    "sets": tables.PARTITION_SETS,
+    "classes": tables.PARTITION_CLASSES,
+    "networks": tables.PARTITION_NETWORKS,
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,10 @@ class Chunk:
 
     @property
     def finished(self) -> bool:
-        return self.folder.is_dir()
+        return all(self.table(name).exists() for name in TABLES)
+
+    def table(self, name: str) -> Path:
+        return self.folder / f"{name}.parquet"
 
     def __str__(self) -> str:
         return f"r{self.repetition} f{self.fold} partitions {self.partitions[0]}-{self.partitions[-1]}"

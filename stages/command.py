@@ -15,10 +15,16 @@ def main(name: str, stage: Callable[..., str], *arguments: str) -> None:
     """Call ``stage`` with whole-number arguments from the command line and print its answer."""
     parser = argparse.ArgumentParser(prog=name, description=stage.__doc__)
     for argument in arguments:
-        parser.add_argument(f"--{argument}", type=int, required=True)
+        parser.add_argument(f"--{argument}", type=_index, required=True)
     values = vars(parser.parse_args())
     place = "-".join(str(value) for value in values.values())
     sys.exit(report(f"{name}@{place}" if place else name, stage, **values))
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not 0, 1, 2, ...")
+    return int(text)
 
 
 def report(item: str, stage: Callable[..., str], **arguments: Any) -> int:
@@ -29,6 +35,11 @@ def report(item: str, stage: Callable[..., str], **arguments: Any) -> int:
             answer = stage(**arguments)
     except OutclassError as error:
         print(f"{item}: error: {error}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as error:
+        print(
+            f"{item}: error: {error.filename or 'input/output'}: {error.strerror or error}", file=sys.stderr, flush=True
+        )
         return 1
     except KeyboardInterrupt:
         print(f"{item}: stopped", file=sys.stderr, flush=True)

@@ -2,21 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import Confidence, Summary, Theta, summarise, theta, undefined_ratio
-from outclass.ensemble import NoveltyClassifiers, detection_rates, fit_novelty_classifiers, novelty_scores
+from outclass.ensemble import (
+    NoveltyClassifiers,
+    Seen,
+    Votes,
+    detection_rates,
+    fit_novelty_classifiers,
+    novelty_scores,
+    vote,
+)
 from outclass.sets import set_means
 from stages import command, files, folds, paths, tables
 from stages.params import Ensemble
 from stages.params import load as load_params
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One way to read confidences: which kind, and how the two best are compared."""
 
     suffix: str  # of the method's name
@@ -29,46 +37,17 @@ LITERAL = Reading("/ratio", "activation", "ratio")
 
 
 @dataclass(frozen=True)
-class Thetas:
-    """A fold's sets of one role and size as its L partition networks see them."""
+class Inputs:
+    """What the earlier stages say of a fold, whatever the reading."""
 
-    sets: folds.Sets
-    of_set: Floats  # (L, m): theta_S
-    of_own_class: Floats  # (L, m): theta_i of the class that the partition's network chose
-    undefined: Ints  # (L,): how many ratios read 0 / 0
-
-
-@dataclass(frozen=True)
-class PartitionTables:
-    """The partitions stage's output for one kind of confidence, in the order of (l, s, set) and (l, class)."""
-
-    sets: pd.DataFrame
+    repetition: int
+    fold: int
+    data: folds.Fold
+    presumed_novel: Bools  # (L, known classes)
+    calibration: dict[int, folds.Sets]  # by set size
+    test: dict[int, folds.Sets]
+    sets: pd.DataFrame  # of the partition networks, in the order of l, s, set
     classes: pd.DataFrame
-    known: Strings
-    partitions: int
-
-    def theta_of_classes(self, kind: Theta) -> Floats:
-        """(L, known classes), NaN where the partition presumes the class novel."""
-        values = np.full((self.partitions, len(self.known)), np.nan)
-        codes = folds.encode(self.classes["class"].to_numpy(dtype=str), self.known)
-        values[self.classes["l"], codes] = theta(*_vectors(self.classes), kind)
-        return values
-
-    def thetas(self, sets: dict[int, folds.Sets], kind: Theta) -> dict[int, Thetas]:
-        of_classes = self.theta_of_classes(kind)
-        return {size: self._thetas(size, chosen, kind, of_classes) for size, chosen in sets.items()}
-
-    def _thetas(self, size: int, chosen: folds.Sets, kind: Theta, of_classes: Floats) -> Thetas:
-        rows = self.sets[(self.sets["s"] == size) & self.sets["set"].isin(chosen.numbers)]
-        shape = (self.partitions, len(chosen.numbers))
-        own = folds.encode(rows["top"].to_numpy(dtype=str), self.known).reshape(shape)
-        vectors = _vectors(rows)
-        return Thetas(
-            sets=chosen,
-            of_set=theta(*vectors, kind).reshape(shape),
-            of_own_class=np.take_along_axis(of_classes, own, axis=1),
-            undefined=undefined_ratio(*vectors).reshape(shape).sum(axis=1) * (kind != "difference"),
-        )
 
 
 @dataclass(frozen=True)
@@ -77,19 +56,20 @@ class Verdict:
 
     reading: Reading
     size: int
+    sets: folds.Sets
     h: NoveltyClassifiers
-    tested: Thetas
-    novel: Bools  # (L, m): sets whose class the partition's network was not taught
-    relevant: Bools  # (L, m): partitions that have a say, as they presume the class chosen by the backbone known
-    margins: Floats  # (L, m)
+    votes: Votes
+    rates: tuple[Floats, Floats]  # p_l and q_l
+    undefined: Ints  # (L,): how many ratios read 0 / 0
     backbone: Summary  # of the sets in the network of all known classes
 
 
 def run(repetition: int, fold: int) -> str:
     """Write runs/ensemble/r<repetition>-f<fold>/{classifiers,votes,scores}.parquet."""
     params = load_params().ensemble
+    inputs = _load(repetition, fold)
     readings = (Reading("", params.confidence, params.theta), LITERAL)
-    verdicts = [verdict for reading in readings for verdict in _judge(repetition, fold, reading, params)]
+    verdicts = [verdict for reading in readings for verdict in _judge(inputs, reading, params)]
     with files.finished_folder(paths.run("ensemble", repetition, fold)) as folder:
         for name, schema, rows in (
             ("classifiers", tables.CLASSIFIERS, _classifier_rows),
@@ -97,87 +77,97 @@ def run(repetition: int, fold: int) -> str:
             ("scores", tables.SCORES, _score_rows),
         ):
             tables.write(folder / f"{name}.parquet", schema, pd.concat([rows(verdict) for verdict in verdicts]))
-    sizes = len(verdicts) // len(readings)
-    return f"{len(verdicts[0].margins)} novelty classifiers for each of {sizes} set sizes"
+    return f"{len(inputs.presumed_novel)} novelty classifiers for each of {len(inputs.test)} set sizes"
 
 
-def _judge(repetition: int, fold: int, reading: Reading, params: Ensemble) -> Iterator[Verdict]:
+def _load(repetition: int, fold: int) -> Inputs:
     data = folds.load_fold(repetition, fold)
-    presumed_novel = folds.load_presumed_novel(repetition, fold, data.known)
-    stored = _load_partitions(repetition, fold, reading.confidence, params.theta_i_from, data.known)
     calibration, test = (folds.load_sets(repetition, data, role) for role in ("calibration", "test"))
-    confidences = folds.load_confidences(repetition, fold, data, reading.confidence)
-    of_classes = stored.theta_of_classes(reading.theta)
-    training = stored.thetas(calibration, reading.theta)
-    for size, tested in stored.thetas(test, reading.theta).items():
-        taught_from = training[size]
-        h = fit_novelty_classifiers(  # algorithm 1
-            taught_from.of_set, taught_from.of_own_class, presumed_novel[:, taught_from.sets.codes], params.cost
-        )
-        backbone = summarise(set_means(confidences, tested.sets.members))
-        relevant = ~presumed_novel[:, backbone.top]  # algorithm 2, line 3
-        of_chosen_class = np.where(relevant, of_classes[:, backbone.top], 0.0)
-        margins = h.margins(tested.of_set, of_chosen_class)
-        novel = presumed_novel[:, tested.sets.codes] | (tested.sets.codes < 0)
-        yield Verdict(reading, size, h, tested, novel, relevant, margins, backbone)
-
-
-def _load_partitions(
-    repetition: int, fold: int, confidence: Confidence, theta_i_from: str, known: Strings
-) -> PartitionTables:
     folder = paths.run("partitions", repetition, fold)
     sets = tables.read_frame(folder / "sets.parquet", tables.PARTITION_SETS)
-    sets = sets[sets["confidence"] == confidence].sort_values(["l", "s", "set"])
-    classes = tables.read_frame(folder / "classes.parquet", tables.PARTITION_CLASSES)
-    classes = classes[(classes["confidence"] == confidence) & (classes["source"] == theta_i_from)]
-    return PartitionTables(sets, classes, known, int(sets["l"].max()) + 1)
-
-
-def _classifier_rows(v: Verdict) -> pd.DataFrame:
-    """h_l with its p_l and q_l on test sets, where every partition votes on the class that its own network chose."""
-    p, q = detection_rates(v.h.margins(v.tested.of_set, v.tested.of_own_class), v.novel)
-    columns = {"w_set": v.h.weights[:, 0], "w_class": v.h.weights[:, 1], "b": v.h.bias}
-    columns |= {"slope": v.h.slope, "offset": v.h.offset, "p": p, "q": q}
-    return pd.DataFrame(
-        {
-            "method": f"ensemble{v.reading.suffix}",
-            "l": np.arange(len(p)),
-            "s": v.size,
-            **columns,
-            "undefined": v.tested.undefined,
-        }
+    return Inputs(
+        *(repetition, fold, data, folds.load_presumed_novel(repetition, fold, data.known), calibration, test),
+        sets=sets.sort_values(["l", "s", "set"], kind="stable"),
+        classes=tables.read_frame(folder / "classes.parquet", tables.PARTITION_CLASSES),
     )
 
 
-def _vote_rows(v: Verdict) -> pd.DataFrame:
-    """P_l(S): 1 novel, -1 known, 0 for a partition that has no say."""
-    partitions, count = v.margins.shape
-    return pd.DataFrame(
-        {
-            "method": f"ensemble{v.reading.suffix}",
-            "l": np.repeat(np.arange(partitions), count),
-            "s": v.size,
-            "set": np.tile(v.tested.sets.numbers, partitions),
-            "vote": np.where(v.relevant, np.where(v.margins > 0, 1, -1), 0).ravel(),
-            "margin": np.where(v.relevant, v.margins, np.nan).ravel(),
-        }
-    )
+def _judge(inputs: Inputs, reading: Reading, params: Ensemble) -> Iterator[Verdict]:
+    """Algorithms 1 and 2 for every set size."""
+    known, presumed_novel = inputs.data.known, inputs.presumed_novel
+    rows = inputs.sets[inputs.sets["confidence"] == reading.confidence]
+    theta_class = _theta_of_classes(inputs, reading, params.theta_i_from)
+    confidences = folds.load_confidences(inputs.repetition, inputs.fold, inputs.data, reading.confidence)
+    for size, tested in inputs.test.items():
+        examples = inputs.calibration[size]
+        training, _ = _seen(rows, size, examples, reading.theta, known)
+        h = fit_novelty_classifiers(training, examples.codes, theta_class, presumed_novel, params.cost)
+        seen, undefined = _seen(rows, size, tested, reading.theta, known)
+        backbone = summarise(set_means(confidences, tested.members))
+        votes = vote(h, seen, backbone.top, theta_class, presumed_novel)
+        rates = detection_rates(h, seen, tested.codes, theta_class, presumed_novel)
+        yield Verdict(reading, size, tested, h, votes, rates, undefined, backbone)
 
 
-def _score_rows(v: Verdict) -> pd.DataFrame:
-    by_votes = novelty_scores(v.margins, v.h.probabilities(v.margins), v.relevant)
-    raw = theta(v.backbone.first, v.backbone.second, v.backbone.lowest, v.reading.theta)
-    methods = {"ensemble-count": by_votes.count, "threshold": -raw}
-    if v.reading is not LITERAL:
-        methods |= {"ensemble-margin": by_votes.margin, "ensemble-probability": by_votes.probability}
-    return pd.concat(
-        folds.score_rows(f"{name}{v.reading.suffix}", v.size, v.tested.sets, scores) for name, scores in methods.items()
-    )
+def _theta_of_classes(inputs: Inputs, reading: Reading, source: str) -> Floats:
+    """theta_i (L, known classes), NaN where the partition presumes the class novel."""
+    rows = inputs.classes[(inputs.classes["confidence"] == reading.confidence) & (inputs.classes["source"] == source)]
+    values = np.full(inputs.presumed_novel.shape, np.nan)
+    codes = folds.encode(rows["class"].to_numpy(dtype=str), inputs.data.known)
+    values[rows["l"], codes] = theta(*_vectors(rows), reading.theta)
+    return values
+
+
+def _seen(rows: pd.DataFrame, size: int, sets: folds.Sets, kind: Theta, known: Strings) -> tuple[Seen, Ints]:
+    """Sets of one size as the partition networks see them, and how many ratios each of these leaves undefined."""
+    chosen = rows[(rows["s"] == size) & rows["set"].isin(sets.numbers)]
+    shape = (-1, len(sets.numbers))
+    vectors = _vectors(chosen)
+    top = folds.encode(chosen["top"].to_numpy(dtype=str), known).reshape(shape)
+    is_ratio = kind != "difference"
+    undefined = (undefined_ratio(*vectors) & is_ratio).reshape(shape).sum(axis=1)
+    return Seen(theta(*vectors, kind).reshape(shape), top), undefined
 
 
 def _vectors(rows: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     first, second, lowest = (rows[name].to_numpy(dtype=float) for name in ("u1", "u2", "u_min"))
     return first, second, lowest
+
+
+def _classifier_rows(v: Verdict) -> pd.DataFrame:
+    columns = {"w_set": v.h.weights[:, 0], "w_class": v.h.weights[:, 1], "b": v.h.bias}
+    columns |= {"slope": v.h.slope, "offset": v.h.offset, "p": v.rates[0], "q": v.rates[1]}
+    partitions = np.arange(len(v.h.bias))
+    return pd.DataFrame(
+        {"method": f"ensemble{v.reading.suffix}", "l": partitions, "s": v.size, **columns, "undefined": v.undefined}
+    )
+
+
+def _vote_rows(v: Verdict) -> pd.DataFrame:
+    """P_l(S): 1 novel, -1 known, 0 for a partition that has no say."""
+    relevant, margins, _ = v.votes
+    partitions, count = margins.shape
+    return pd.DataFrame(
+        {
+            "method": f"ensemble{v.reading.suffix}",
+            "l": np.repeat(np.arange(partitions), count),
+            "s": v.size,
+            "set": np.tile(v.sets.numbers, partitions),
+            "vote": np.where(relevant, np.where(margins > 0, 1, -1), 0).ravel(),
+            "margin": np.where(relevant, margins, np.nan).ravel(),
+        }
+    )
+
+
+def _score_rows(v: Verdict) -> pd.DataFrame:
+    by_votes = novelty_scores(v.votes)
+    raw = theta(v.backbone.first, v.backbone.second, v.backbone.lowest, v.reading.theta)
+    methods = {"ensemble-count": by_votes.count, "threshold": -raw}
+    if v.reading is not LITERAL:
+        methods |= {"ensemble-margin": by_votes.margin, "ensemble-probability": by_votes.probability}
+    return pd.concat(
+        folds.score_rows(f"{name}{v.reading.suffix}", v.size, v.sets, scores) for name, scores in methods.items()
+    )
 
 
 if __name__ == "__main__":

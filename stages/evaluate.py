@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,12 @@ def run() -> str:
     runs = list(product(params.repetitions, params.folds))
     scores = pd.concat([_read_scores(r, f) for r, f in runs])
     curves = roc_curves(scores)
-    metrics = {"backbone": _accuracy(runs), **summarise(curves)}
+    accuracies, devices = zip(*(_read_backbone(r, f) for r, f in runs), strict=True)
+    backbone = {**_mean_and_std("accuracy", list(accuracies), 5), "n": len(runs)}
+    metrics = {"backbone": backbone, **summarise(curves)}
     tables.write(paths.REPORT / "scores.parquet", tables.REPORT_SCORES, scores)
     files.write_json(paths.REPORT / "metrics.json", metrics)
-    _write_report(params, metrics, curves, _notes(runs))
+    _write_report(params, metrics, curves, _notes(runs, set(devices)))
     largest = max(params.split.set_sizes)
     best = metrics["ensemble-count"][str(largest)]
     return f"{paths.REPORT / 'index.html'} (ensemble-count, sets of {largest}: AUC {best['auc']:.1f})"
@@ -61,14 +62,12 @@ def _mean_and_std(name: str, values: list[float], digits: int) -> dict[str, floa
     return {name: round(float(np.mean(values)), digits), f"{name}_std": round(float(std), digits)}
 
 
-def _accuracy(runs: list[tuple[int, int]]) -> dict[str, float]:
-    found = [_read_accuracy(paths.run("backbone", r, f) / "accuracy.json") for r, f in runs]
-    return {**_mean_and_std("accuracy", found, 5), "n": len(runs)}
-
-
-def _read_accuracy(path: Path) -> float:
+def _read_backbone(repetition: int, fold: int) -> tuple[float, str]:
+    """Accuracy, and the kind of device that it was trained on."""
+    path = paths.run("backbone", repetition, fold) / "accuracy.json"
     try:
-        return float(json.loads(path.read_text())["accuracy"])
+        stored = json.loads(path.read_text())
+        return float(stored["accuracy"]), str(stored["device"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutclassError(f"{path}: not readable ({error}); run `dvc repro`") from error
 
@@ -80,13 +79,17 @@ def _read_scores(repetition: int, fold: int) -> pd.DataFrame:
     return scores.assign(r=repetition, f=fold)
 
 
-def _notes(runs: list[tuple[int, int]]) -> list[str]:
-    """What a reader must know: so far, sets to which equation 3 does not apply."""
+def _notes(runs: list[tuple[int, int]], devices: set[str]) -> list[str]:
+    """What a reader must know."""
     found = [paths.run("ensemble", r, f) / "classifiers.parquet" for r, f in runs]
     undefined = sum(
         int(tables.read_frame(path, tables.CLASSIFIERS, ["undefined"])["undefined"].sum()) for path in found
     )
-    return [f"The ratio of equation 3 read 0 / 0 for {undefined:,} votes; it was taken as 1."] if undefined else []
+    notes = {
+        f"The ratio of equation 3 read 0 / 0 for {undefined:,} votes; it was taken as 1.": undefined > 0,
+        f"Runs on different devices ({', '.join(sorted(devices))}) are mixed here.": len(devices) > 1,
+    }
+    return [note for note, applies in notes.items() if applies]
 
 
 def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, notes: list[str]) -> None:

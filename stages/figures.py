@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from stages.paper import Value
-from stages.report import MEASURES, PAPERS_METHOD, MeasureName, Metrics, ranked, set_sizes, value
+from stages.results import MEASURES, PAPERS_METHOD, MeasureName, Metrics, ranked, set_sizes, value
 
 Rocs = Mapping[str, Mapping[int, tuple[np.ndarray, np.ndarray]]]
 Style = dict[str, Any]

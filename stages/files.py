@@ -28,8 +28,7 @@ def finished(path: Path, replace: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_forsaken(path)
         yield unfinished
-        if replace or not path.exists():
-            _replace(unfinished, path)
+        _replace(unfinished, path) if replace else _keep_first(unfinished, path)
     except OSError as error:
         raise OutclassError(
             f"{path}: cannot be written ({error.strerror or error}); "
@@ -59,6 +58,14 @@ def _replace(unfinished: Path, path: Path) -> None:
     if path.is_dir():  # os.replace moves a folder only onto an empty one
         shutil.rmtree(path)
     unfinished.replace(path)
+
+
+def _keep_first(unfinished: Path, path: Path) -> None:
+    try:
+        unfinished.rename(path)  # onto a folder that is not empty, this fails
+    except OSError:
+        if not path.is_dir():
+            raise
 
 
 def _remove_forsaken(path: Path) -> None:

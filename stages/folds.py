@@ -83,8 +83,11 @@ def load_confidences(repetition: int, number: int, fold: Fold, kind: Confidence)
     """The backbone's confidences in the fold's items, in their order."""
     path = paths.run("backbone", repetition, number) / "confidences.parquet"
     frame, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
-    if not np.array_equal(frame["item"], fold.items):
-        raise OutclassError(f"{path}: not the items of this split; run `dvc repro backbone@{repetition}-{number}`")
+    columns = tables.read_frame(path.with_name("columns.parquet"), tables.COLUMNS)["class"]
+    if not (np.array_equal(frame["item"], fold.items) and np.array_equal(columns, fold.known)):
+        raise OutclassError(
+            f"{path}: not the items and classes of this split; run `dvc repro backbone@{repetition}-{number}`"
+        )
     return as_confidence(activations, kind)
 
 

@@ -1,5 +1,6 @@
 """Train the network of each partition, and keep of its confidences what the novelty classifiers h_l need."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,14 +13,9 @@ from outclass.networks.flat import FlatSettings, train_heads
 from outclass.seeds import generator
 from outclass.sets import label_means, set_means
 from stages import command, files, folds, paths, settings, tables
-from stages.chunks import Chunk, plan
+from stages.chunks import TABLES, Chunk, plan
 from stages.params import load as load_params
 
-TABLES = {
-    "sets": tables.PARTITION_SETS,
-    "classes": tables.PARTITION_CLASSES,
-    "networks": tables.PARTITION_NETWORKS,
-}
 OnStep = Callable[[int, int], None]
 
 
@@ -34,8 +30,10 @@ def run(repetition: int, fold: int) -> str:
 def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
     """Train a chunk unless it is finished already; the folder appears only when it is whole."""
     if not chunk.finished:
+        frames = _train(chunk, on_step)
+        shutil.rmtree(chunk.folder, ignore_errors=True)  # one that somebody took a damaged table out of
         with files.finished_folder(chunk.folder, replace=False) as folder:
-            for name, frame in _train(chunk, on_step).items():
+            for name, frame in frames.items():
                 tables.write(folder / f"{name}.parquet", TABLES[name], frame)
     return chunk.folder
 
@@ -44,9 +42,7 @@ def gather(chunks: list[Chunk]) -> str:
     """Put the finished chunks of a fold together as the stage's output."""
     with files.finished_folder(paths.run("partitions", chunks[0].repetition, chunks[0].fold)) as folder:
         for name, schema in TABLES.items():
-            tables.concatenate(
-                [chunk.folder / f"{name}.parquet" for chunk in chunks], folder / f"{name}.parquet", schema
-            )
+            tables.concatenate([chunk.table(name) for chunk in chunks], folder / f"{name}.parquet", schema)
         accuracy = tables.read_frame(folder / "networks.parquet", tables.PARTITION_NETWORKS)["accuracy"]
     return f"{len(accuracy)} partition networks, accuracy {accuracy.mean():.3f}"
 

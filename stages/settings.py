@@ -1,4 +1,7 @@
-"""How and where work is run, from the environment: never part of params.yaml, because it must not change results."""
+"""How and where work is run, from the environment: no part of params.yaml, because it is no part of the experiment.
+
+Nothing here changes a result, but for the last bits that differ between kinds of device.
+"""
 
 from functools import cache
 from pathlib import Path

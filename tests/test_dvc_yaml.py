@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import md5
 from importlib import import_module
 from pathlib import Path
 
@@ -231,3 +232,19 @@ def test_runs_are_those_of_the_parameters():
             assert stage["matrix"] == {key: expected[key] for key in stage["matrix"]}
             assert all(f"--{key} ${{item.{key}}}" in stage["cmd"] for key in stage["matrix"])
         assert stage["cmd"].split(" --")[0] in (f"python -m stages.{name}", f"python -m flows.{name}")
+
+
+# What was run last
+
+
+def test_the_committed_run_is_of_the_committed_code_and_parameters():
+    lock = yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"]
+    chosen = yaml.safe_load((ROOT / "params.yaml").read_text())
+    assert lock
+    for stage, entry in lock.items():
+        for dep in entry["deps"]:
+            path = ROOT / dep["path"]
+            if path.suffix in (".py", ".html"):
+                assert md5(path.read_bytes()).hexdigest() == dep["md5"], f"{dep['path']} changed after {stage} ran"
+        for key, value in entry.get("params", {}).get("params.yaml", {}).items():
+            assert chosen[key] == value, f"{key} changed after {stage} ran"

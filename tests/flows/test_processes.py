@@ -54,6 +54,25 @@ def test_stopping_ends_the_command_and_what_it_started():
     assert not alive(grandchild)
 
 
+def test_stopping_ends_what_it_started_even_if_that_ignores_the_request(tmp_path):
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    )
+    code = f"""import subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', '{stubborn}'], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)"""
+    impatient = tmp_path / "guard.py"
+    impatient.write_text(Path(guard.__file__).read_text().replace("GRACE = 10.0", "GRACE = 0.5"))
+    asked = [sys.executable, impatient, sys.executable, "-c", code]
+    child = subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    grandchild = int(child.stdout.readline())
+    child.stdin.close()
+    child.wait(10)
+    assert not alive(grandchild)
+
+
 def test_a_command_that_ignores_the_request_to_end_is_ended(tmp_path):
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"

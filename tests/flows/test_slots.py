@@ -4,40 +4,52 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from flows.slots import Slot, cpu_slots, gpu_slots, leased, visible_gpus
-from stages.settings import Settings
+from flows import slots as slots_module
+from flows.slots import Slot, at_a_time, available, cpu_slots, gpu_slots, leased, visible_gpus
+from stages import settings
 
 
 def test_a_core_is_a_slot_with_one_thread():
-    slots = cpu_slots(3, Settings())
+    slots = cpu_slots(3)
     assert [slot.name for slot in slots] == ["cpu-0", "cpu-1", "cpu-2"]
     assert all(slot.environment["OMP_NUM_THREADS"] == "1" for slot in slots)
     assert all(slot.environment["CUDA_VISIBLE_DEVICES"] == "" for slot in slots)
 
 
-def test_the_number_of_slots_can_be_set_and_threads_do_not_follow_it():
-    (slot,) = cpu_slots(8, Settings(slots=1))
-    assert slot == cpu_slots(8, Settings(slots=5))[0]
+def test_a_run_that_may_hold_one_slot_takes_whichever_is_free(monkeypatch):
+    monkeypatch.setenv("OUTCLASS_SLOTS", "1")
+    monkeypatch.setenv("OUTCLASS_DEVICE", "cpu")
+    settings.device.cache_clear()
+    assert at_a_time() == 1
+    assert len(available()) == len(os.sched_getaffinity(0))
+
+
+def test_more_slots_than_cores_can_be_asked_for(monkeypatch):
+    monkeypatch.setenv("OUTCLASS_SLOTS", "100")
+    monkeypatch.setenv("OUTCLASS_DEVICE", "cpu")
+    settings.device.cache_clear()
+    assert at_a_time() == len(available()) == 100
 
 
 def test_each_gpu_is_a_slot_that_sees_only_itself():
-    slots = gpu_slots(["0", "1"], Settings())
+    slots = gpu_slots(["0", "1"], 1)
     assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["0", "1"]
     assert len({slot.name for slot in slots}) == 2
 
 
 def test_gpus_are_taken_in_turn_before_one_is_shared():
-    slots = gpu_slots(["2", "5"], Settings(slots_per_gpu=2, slots=3))
-    assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["2", "5", "2"]
-    assert len({slot.name for slot in slots}) == 3
+    slots = gpu_slots(["2", "5"], 2)
+    assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["2", "5", "2", "5"]
+    assert len({slot.name for slot in slots}) == 4
 
 
 @pytest.mark.parametrize(
     ("variable", "count", "names"),
-    [(None, 2, ["0", "1"]), ("", 0, []), ("3,1", 2, ["3", "1"]), ("GPU-8a2b", 1, ["GPU-8a2b"])],
+    [(None, 2, ["0", "1"]), ("", 0, []), ("3, 1", 2, ["3", "1"]), ("GPU-8a2b", 1, ["GPU-8a2b"])],
 )
 def test_gpus_keep_the_names_that_we_were_given(variable, count, names):
     assert visible_gpus(variable, count) == names
@@ -62,6 +74,22 @@ def test_a_lease_waits_until_a_slot_is_free(tmp_path):
         assert not got.wait(0.5)
     assert got.wait(5)
     thread.join()
+
+
+def test_whoever_waits_long_is_told_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(slots_module, "LOOKS_IN_SILENCE", 2)
+    told: list[str] = []
+
+    def wait_for_a_slot():
+        with leased([Slot("a")], tmp_path, lambda: told.append("waiting")):
+            pass
+
+    thread = threading.Thread(target=wait_for_a_slot)
+    with leased([Slot("a")], tmp_path):
+        thread.start()
+        time.sleep(1)
+    thread.join()
+    assert told == ["waiting"]
 
 
 def test_a_training_that_outlives_us_keeps_its_slot(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from outclass.errors import OutclassError
 from outclass.networks import flat
 from outclass.networks.flat import FlatSettings, train_heads
 
@@ -140,8 +141,8 @@ def test_initial_layers_have_the_variance_that_their_width_asks_for():
     heads = train(settings=replace(SMALL, hidden=4000, learning_rate=0.0, steps=1))
     assert heads.hidden[0].shape == (4, 6, 4000)
     assert heads.output[0].shape == (4, 4000, 5)
-    assert heads.hidden[0].std().item() == pytest.approx(sqrt(2 / 6), rel=0.02)
-    assert heads.output[0].std().item() == pytest.approx(sqrt(1 / 4000), rel=0.02)
+    assert heads.hidden[0].std().item() == pytest.approx(sqrt(1 / 18), rel=0.02)
+    assert heads.output[0].std().item() == pytest.approx(sqrt(1 / 12000), rel=0.02)
     assert not heads.hidden[1].any()
     assert not heads.output[1].any()
 
@@ -237,3 +238,9 @@ def test_training_leaves_its_inputs_as_they_were():
 def test_every_head_needs_its_own_stream():
     with pytest.raises(ValueError, match="shorter"):
         train(numbers=[0, 1])
+
+
+def test_training_that_diverges_is_refused():
+    heads = train(settings=replace(SMALL, learning_rate=1e30))
+    with pytest.raises(OutclassError, match="training diverged"):
+        heads.activities(FEATURES)

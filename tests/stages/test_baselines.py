@@ -41,7 +41,7 @@ def vectors(project, train) -> dict[str, dict[int, np.ndarray]]:
     confidences = pd.read_parquet(paths.run("backbone", 0, 0) / "confidences.parquet")
     features = pd.read_parquet(paths.features("hog")).set_index("item")["features"]
     matrix = np.stack(features.tolist())
-    pca = PCA(10, svd_solver="full").fit(np.stack(features[train].tolist()))
+    pca = PCA(10, svd_solver="full").fit(np.stack(features[train].tolist()).astype(float))
     return {
         "confidences": {row.item: np.array(row.confidences) for row in confidences.itertuples()},
         "features": dict(zip(features.index, pca.transform(matrix), strict=True)),
@@ -103,7 +103,7 @@ def test_the_kind_of_confidence_touches_only_what_works_on_confidences(project, 
 
 def test_more_principal_components_than_there_are_is_refused(project, configure):
     configure("baselines.pca", 109)
-    with pytest.raises(OutclassError, match=r"baselines\.pca = 109, but 108 train items with 144 features"):
+    with pytest.raises(OutclassError, match=r"baselines\.pca: 109 principal .* but 108 train items with 144"):
         baselines.run(0, 0)
 
 

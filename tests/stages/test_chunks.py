@@ -164,6 +164,15 @@ class TestTraining:
         partitions.train(chunk)
         assert sorted(path.name for path in chunk.folder.iterdir()) == sorted(f"{name}.parquet" for name in NAMES)
 
+    @pytest.mark.parametrize("name", ["sets", "classes", "networks"])
+    def test_makes_a_chunk_anew_whose_damaged_table_was_deleted(self, project, name):
+        chunk = chunks.plan(0, 0)[0]
+        before = {path.name: path.read_bytes() for path in chunk.folder.iterdir()}
+        chunk.table(name).unlink()
+        assert not chunk.finished
+        partitions.train(chunk)
+        assert {path.name: path.read_bytes() for path in chunk.folder.iterdir()} == before
+
     def test_that_fails_leaves_no_chunk(self, project):
         chunk = chunks.plan(0, 0)[0]
         shutil.rmtree(chunk.folder)

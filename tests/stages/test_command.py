@@ -104,3 +104,20 @@ def test_a_stage_as_a_process_prints_one_line(project, module, arguments, code, 
     assert done.returncode == code
     assert re.fullmatch(f"{line}\n", done.stderr if code else done.stdout)
     assert (done.stdout if code else done.stderr) == ""
+
+
+def test_an_error_of_the_system_names_the_file(capsys, tmp_path):
+    def stage() -> str:
+        (tmp_path / "a file").touch()
+        (tmp_path / "a file" / "below").mkdir()
+        return "never"
+
+    assert command.report("stage", stage) == 1
+    assert "a file/below: Not a directory" in capsys.readouterr().err
+
+
+def test_a_negative_number_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["split", "--repetition", "-1"])
+    with pytest.raises(SystemExit):
+        command.main("split", lambda repetition: "never", "repetition")
+    assert "-1 is not 0, 1, 2, ..." in capsys.readouterr().err

@@ -152,3 +152,10 @@ class TestRuns:
         (paths.run("backbone", 0, 1) / "accuracy.json").write_text(text)
         with pytest.raises(OutclassError, match=r"runs/backbone/r0-f1/accuracy\.json: not readable"):
             evaluate.run()
+
+
+def test_runs_on_different_devices_are_noted_in_the_report(project):
+    path = paths.run("backbone", 0, 1) / "accuracy.json"
+    path.write_text(path.read_text().replace('"cpu"', '"cuda"'))
+    evaluate.run()
+    assert "Runs on different devices (cpu, cuda) are mixed here." in (paths.REPORT / "index.html").read_text()

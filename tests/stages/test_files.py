@@ -185,3 +185,12 @@ def test_a_read_only_folder_is_reported_with_the_path(tmp_path):
     assert [line.split(":")[0] for line in lines] == ["file", "deep/er/file"]
     assert all("Permission denied" in line and "make the folder writable" in line for line in lines)
     assert left_in(tmp_path) == []
+
+
+def test_without_replace_a_folder_that_others_finish_meanwhile_is_not_touched(tmp_path):
+    with files.finished_folder(tmp_path / "folder", replace=False) as unfinished:
+        (unfinished / "ours").touch()
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "theirs").touch()
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["theirs"]
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -118,3 +118,11 @@ def test_score_rows_call_sets_of_unknown_classes_novel():
         "novel": [False, True],
         "novelty": [0.5, 0.75],
     }
+
+
+@pytest.mark.parametrize("name", ["confidences", "columns"])
+def test_confidences_of_another_split_are_refused(project, name):
+    path = paths.run("backbone", 0, 0) / f"{name}.parquet"
+    path.write_bytes((paths.run("backbone", 0, 1) / f"{name}.parquet").read_bytes())
+    with pytest.raises(OutclassError, match=r"confidences\.parquet: not the items and classes of this split"):
+        folds.load_confidences(0, 0, folds.load_fold(0, 0), "activation")

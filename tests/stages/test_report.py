@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from stages import figures, report
+from stages.results import methods
 
 PIXEL = b"\x89PNG not really"
 
@@ -31,7 +32,7 @@ def metrics() -> dict:
 @pytest.fixture
 def rocs(metrics: dict) -> dict:
     grid = np.linspace(0, 1, 5)
-    return {m: {int(s): (grid, grid**0.5) for s in metrics[m]} for m in report.methods(metrics)}
+    return {m: {int(s): (grid, grid**0.5) for s in metrics[m]} for m in methods(metrics)}
 
 
 def page(metrics: dict, **given) -> str:
@@ -51,26 +52,6 @@ def parse(markdown: str) -> list[dict[str, str]]:
 
 def find(rows: list[dict[str, str]], method: str) -> dict[str, str]:
     return next(row for row in rows if row["Method"] == method)
-
-
-class TestReading:
-    def test_backbone_is_no_method(self, metrics):
-        assert "backbone" not in report.methods(metrics)
-
-    def test_sizes_are_ordered_as_numbers(self):
-        assert report.set_sizes({"a": {"10": cell(1, 1), "2": cell(1, 1)}, "b": {"1": cell(1, 1)}}) == [1, 2, 10]
-
-    def test_ranked_by_auc_at_that_size_and_without_the_unmeasured(self, metrics):
-        assert report.ranked(metrics, 1)[:2] == ["threshold", "ensemble-margin"]
-        assert report.ranked(metrics, 5)[0] == "ensemble-margin"
-        assert "max-confidence" not in report.ranked(metrics, 5)
-
-    def test_a_single_run_has_no_spread(self):
-        assert report.value({"a": {"1": cell(70, 0.3, n=1)}}, "a", 1, "auc") == (70, None)
-
-    @pytest.mark.parametrize("lost", [None, float("nan")])
-    def test_an_undefined_mean_is_missing(self, lost):
-        assert report.value({"a": {"1": {"auc": lost, "auc_std": lost, "n": 3}}}, "a", 1, "auc") is None
 
 
 class TestPaperTables:
@@ -160,7 +141,7 @@ class TestCsv:
         rows = list(csv.DictReader(io.StringIO(report.curves_csv(metrics, measure))))
         assert [row["s"] for row in rows] == ["1", "5"]
         for row in rows:
-            for method in report.methods(metrics):
+            for method in methods(metrics):
                 given = metrics[method].get(row["s"])
                 assert row[method] == ("" if given is None else str(given[measure]))
 
