@@ -18,6 +18,7 @@ from outclass.baselines.knn_ratio import KnnRatio
 from outclass.baselines.one_class_svm import OneClassSVM
 from outclass.metrics import auc, eer, roc
 from outclass.networks.flat import FlatSettings, train_heads
+from outclass.networks.ridge import RidgeSettings, fit_heads
 from outclass.partitions import balanced_subsets
 from outclass.seeds import generator
 from outclass.sets import draw_sets, set_means
@@ -71,6 +72,18 @@ def heads_at_once() -> None:
     compare("5 heads at once, 100 steps", ours, "a loop over nn.Sequential", plain_loop, 3)
 
 
+def closed_form() -> None:
+    taught = ~balanced_subsets(CLASSES, 9, 20, rng)
+    generators = [generator(0, "benchmark", head) for head in range(20)]
+    compare(
+        "20 ridge heads",
+        lambda: fit_heads(train, train_labels, taught, RidgeSettings()),
+        "20 flat heads, 600 steps",
+        lambda: train_heads(train, train_labels, taught, generators, FlatSettings()),
+        1,
+    )
+
+
 def measures() -> None:
     counts, novel = rng.integers(0, 19, 4000).astype(float), rng.random(4000) < 0.1
 
@@ -120,5 +133,5 @@ def support_vectors() -> None:
 if __name__ == "__main__":
     print(f"torch {torch.__version__}, numpy {np.__version__}; a ratio above 1 is in our favour")
     with single_threaded():
-        for benchmark in (heads_at_once, measures, means_of_sets, neighbours, support_vectors):
+        for benchmark in (heads_at_once, closed_form, measures, means_of_sets, neighbours, support_vectors):
             benchmark()

@@ -62,6 +62,7 @@ def started(port: int) -> Iterator[str]:
     """A server of our own, for this process and those that it starts."""
     url = f"http://127.0.0.1:{port}/api"
     log = FOLDER / "server.log"
+    print("starting a Prefect server ...", flush=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as output:
         server = processes.start(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from outclass.networks.flat import FlatSettings, train_heads
+from outclass.networks import train as train_network
 from outclass.seeds import generator
-from stages import command, files, folds, params, paths, settings, tables
+from stages import command, files, folds, networks, params, paths, settings, tables
 
 
 def run(repetition: int, fold: int) -> str:
@@ -13,12 +13,12 @@ def run(repetition: int, fold: int) -> str:
     data = folds.load_fold(repetition, fold)
     features = folds.load_features(data, chosen.embed.representation)
     train, test = data.where("train"), data.where("test") & (data.codes >= 0)
-    heads = train_heads(
+    heads = train_network(
+        networks.settings_of(chosen.backbone),
         features[train],
         data.codes[train],
         np.ones((1, len(data.known)), dtype=bool),
         [generator(chosen.seed, "backbone", repetition, fold)],
-        FlatSettings(**chosen.backbone.flat.model_dump()),
         settings.device(),
     )
     confidences = heads.activities(features)[0]

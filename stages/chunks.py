@@ -13,16 +13,21 @@ from typing import Any
 import torch
 
 import outclass.confidence
+import outclass.networks
 import outclass.networks.flat
+import outclass.networks.ridge
 import outclass.seeds
 import outclass.sets
 from outclass.arrays import Strings
 from outclass.errors import OutclassError
-from stages import folds, paths, settings, tables
+from stages import folds, networks, paths, settings, tables
 from stages.params import Params
 from stages.params import load as load_params
 
-TRAINING_CODE = [outclass.networks.flat, outclass.confidence, outclass.sets, outclass.seeds, folds]
+TRAINING_CODE = [
+    *(outclass.networks, outclass.networks.flat, outclass.networks.ridge),
+    *(outclass.confidence, outclass.sets, outclass.seeds, folds, networks),
+]
 """With stages/partitions.py itself, which imports this module, the code that makes a chunk what it is."""
 
 

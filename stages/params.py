@@ -83,9 +83,14 @@ class Flat(Group):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class Ridge(Group):
+    penalty: Annotated[float, Field(gt=0)]
+
+
 class Backbone(Group):
-    network: Literal["flat"]
+    network: Literal["flat", "ridge"]
     flat: Flat
+    ridge: Ridge
 
 
 class Partitions(Group):

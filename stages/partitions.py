@@ -9,10 +9,10 @@ import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import CONFIDENCES, Summary, as_confidence, summarise
-from outclass.networks.flat import FlatSettings, train_heads
+from outclass.networks import train as train_network
 from outclass.seeds import generator
 from outclass.sets import label_means, set_means
-from stages import command, files, folds, paths, settings, tables
+from stages import command, files, folds, networks, paths, settings, tables
 from stages.chunks import TABLES, Chunk, plan
 from stages.params import load as load_params
 
@@ -54,12 +54,12 @@ def _train(chunk: Chunk, on_step: OnStep) -> dict[str, pd.DataFrame]:
     numbers = list(chunk.partitions)
     taught = ~folds.load_presumed_novel(chunk.repetition, chunk.fold, data.known)[numbers]
     train_items = data.where("train")
-    heads = train_heads(
+    heads = train_network(
+        networks.settings_of(params.backbone),
         features[train_items],
         data.codes[train_items],
         taught,
         [generator(params.seed, "partition", chunk.repetition, chunk.fold, number) for number in numbers],
-        FlatSettings(**params.backbone.flat.model_dump()),
         settings.device(),
         on_step,
     )

@@ -4,7 +4,7 @@ import pytest
 
 from outclass.networks.flat import FlatSettings, train_heads
 from outclass.seeds import generator
-from stages import ensemble, folds, params, partitions, paths
+from stages import backbone, ensemble, folds, params, partitions, paths, tables
 
 SUMMARY = ["top", "u1", "u2", "u_min", "energy"]
 
@@ -149,3 +149,13 @@ class TestNoLeak:
         for other in set(presumed[~presumed["class"].isin(hidden)]["l"]) - {1}:
             old, new = before["classes"], read("classes")
             assert without_order(new[new["l"] == other]) != without_order(old[old["l"] == other])
+
+
+def test_the_closed_form_head_goes_all_the_way(project, configure):
+    configure("backbone.network", "ridge")
+    backbone.run(0, 0)
+    assert "4 partition networks" in partitions.run(0, 0)
+    ensemble.run(0, 0)
+    scores = tables.read_frame(paths.run("ensemble", 0, 0) / "scores.parquet", tables.SCORES)
+    assert scores["novelty"].notna().all()
+    assert scores.loc[scores["method"] == "ensemble-count", "novelty"].nunique() > 1
