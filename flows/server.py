@@ -20,8 +20,6 @@ from stages.settings import HOME
 FOLDER = HOME / "prefect"
 PATIENCE = 120.0
 """Seconds that a server may take to answer; a new database alone takes half a minute on a slow disk."""
-
-
 ADDRESS = FOLDER / "address"
 """Holds the address of the server that ``make ui`` has started, while it runs."""
 

@@ -46,4 +46,7 @@ def device() -> str:
     asked = load().device
     if asked == "cuda" and not torch.cuda.is_available():
         raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
-    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
+    if asked == "cpu" or not torch.cuda.is_available():
+        return "cpu"
+    torch.use_deterministic_algorithms(True)  # rather an error than numbers that cannot be had again
+    return "cuda"
