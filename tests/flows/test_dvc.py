@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 import pytest
 
@@ -21,12 +20,10 @@ def test_it_ends_in_a_report(reference):
     assert "<html" in (reference.root / "report/index.html").read_text()
 
 
-def test_a_second_run_does_nothing_and_is_quick(prepared):
-    started = time.monotonic()
+def test_a_second_run_does_nothing(prepared):
     output = prepared.run("dvc", "repro")
     assert ran(output) == []
     assert "up to date" in output
-    assert time.monotonic() - started < 20  # 5 s on an idle machine; tests share theirs
 
 
 def test_another_theta_refits_the_ensemble_and_retrains_nothing(prepared, api):
