@@ -58,7 +58,7 @@ def gpu_slots(gpus: Sequence[str], slots_per_gpu: int) -> list[Slot]:
     return [
         Slot(
             f"gpu-{gpu.replace('/', '_')}-{share}",
-            {"OUTCLASS_DEVICE": "cuda", "CUDA_VISIBLE_DEVICES": gpu, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
+            {"OUTCLASS_DEVICE": "cuda", "CUDA_VISIBLE_DEVICES": gpu},
         )
         for share in range(slots_per_gpu)
         for gpu in gpus

@@ -31,7 +31,8 @@ def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
     """Train a chunk unless it is finished already; the folder appears only when it is whole."""
     if not chunk.finished:
         frames = _train(chunk, on_step)
-        shutil.rmtree(chunk.folder, ignore_errors=True)  # one that somebody took a damaged table out of
+        if not chunk.finished:  # nobody else was faster: what is there lacks a table that was damaged
+            shutil.rmtree(chunk.folder, ignore_errors=True)
         with files.finished_folder(chunk.folder, replace=False) as folder:
             for name, frame in frames.items():
                 tables.write(folder / f"{name}.parquet", TABLES[name], frame)

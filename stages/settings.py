@@ -3,6 +3,7 @@
 Nothing here changes a result, but for the last bits that differ between kinds of device.
 """
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -48,5 +49,6 @@ def device() -> str:
         raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
     if asked == "cpu" or not torch.cuda.is_available():
         return "cpu"
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS gives other bits each time
     torch.use_deterministic_algorithms(True)  # rather an error than numbers that cannot be had again
     return "cuda"

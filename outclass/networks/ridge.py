@@ -23,7 +23,7 @@ SMALLEST_SCALE = 1e-6
 
 @dataclass(frozen=True)
 class RidgeSettings:
-    penalty: float = 0.1  # added to the diagonal of the features' correlation matrix
+    penalty: float = 0.01  # added to the diagonal of the features' correlation matrix
 
 
 @dataclass(frozen=True)
