@@ -12,7 +12,7 @@ export DVC_NO_ANALYTICS := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help env repro test lint format bench ui clean
+.PHONY: help env repro preset test lint format bench ui clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ $(READY): pyproject.toml constraints.txt
 repro: env  ## run the pipeline on params.yaml, up to report/index.html
 	@python -m flows.pipeline
 
+preset: env  ## NAME=...: put presets/NAME.yaml in place of params.yaml, and say what changes
+	@python -m stages.preset "$(NAME)"
+
 test: env lint  ## lint, types, and the whole test suite
 	@python -m pytest -n 2 --dist worksteal
 
@@ -44,6 +47,9 @@ format: env  ## let ruff mend what it can
 
 bench: env  ## how fast the parts are, beside what one would otherwise write
 	@python benchmarks/method.py
+	@python benchmarks/loader.py
+	@python benchmarks/extraction.py
+	@python benchmarks/cost.py
 
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui

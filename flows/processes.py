@@ -31,8 +31,7 @@ def start(
 
     ``keep_open`` are file descriptors that stay open until the command has ended (a lease, for one).
     """
-    if _stopping.is_set():
-        raise StoppedError
+    refuse_if_stopping()
     return subprocess.Popen(
         [sys.executable, guard.__file__, *command],
         stdin=subprocess.PIPE,
@@ -63,9 +62,14 @@ def run(
     finally:
         _running.discard(child)
         stop(child)
+    refuse_if_stopping()
+    return code
+
+
+def refuse_if_stopping() -> None:
+    """Whoever waits for anything calls this now and then, so as not to wait for ever."""
     if _stopping.is_set():
         raise StoppedError
-    return code
 
 
 def stop(child: "subprocess.Popen[str]") -> None:

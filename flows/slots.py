@@ -100,6 +100,7 @@ def leased(
 
 def _first_free(slots: Sequence[Slot], folder: Path, on_wait: Callable[[], None]) -> tuple[Slot, int]:
     for look in itertools.count():
+        processes.refuse_if_stopping()
         if look == LOOKS_IN_SILENCE:
             on_wait()
         for slot in slots:

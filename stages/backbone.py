@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from outclass.networks import train as train_network
-from outclass.seeds import generator
+from outclass.arrays import Floats
 from stages import command, files, folds, networks, params, paths, settings, tables
 
 
@@ -11,17 +10,9 @@ def run(repetition: int, fold: int) -> str:
     """Write runs/backbone/r<repetition>-f<fold>/{confidences,columns}.parquet and accuracy.json."""
     chosen = params.load()
     data = folds.load_fold(repetition, fold)
-    features = folds.load_features(data, chosen.embed.representation)
-    train, test = data.where("train"), data.where("test") & (data.codes >= 0)
-    heads = train_network(
-        networks.settings_of(chosen.backbone),
-        features[train],
-        data.codes[train],
-        np.ones((1, len(data.known)), dtype=bool),
-        [generator(chosen.seed, "backbone", repetition, fold)],
-        settings.device(),
-    )
-    confidences = heads.activities(features)[0]
+    lesson = networks.backbone_lesson(chosen, data, repetition, fold)
+    confidences = networks.activities(chosen.backbone, data, [lesson])[0]
+    test = data.where("test") & (data.codes >= 0)
     accuracy = float((confidences.argmax(axis=1) == data.codes)[test].mean())
     with files.finished_folder(paths.run("backbone", repetition, fold)) as folder:
         tables.write(folder / "confidences.parquet", tables.CONFIDENCES, _columns(data, confidences))
@@ -31,8 +22,9 @@ def run(repetition: int, fold: int) -> str:
     return f"accuracy {accuracy:.3f} on {len(data.known)} known classes"
 
 
-def _columns(data: folds.Fold, confidences: np.ndarray) -> dict[str, np.ndarray]:
-    return {"item": data.items, "class": data.classes, "role": data.roles, "confidences": confidences}
+def _columns(data: folds.Fold, confidences: Floats) -> dict[str, np.ndarray]:
+    views = {"item": data.items, "mirrored": data.mirrored}
+    return {**views, "class": data.classes, "role": data.roles, "confidences": confidences}
 
 
 if __name__ == "__main__":

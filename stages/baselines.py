@@ -1,6 +1,7 @@
 """Score the same test sets by the methods that the paper compares with."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ def run(repetition: int, fold: int) -> str:
     data = folds.load_fold(repetition, fold)
     vectors = {
         "confidences": folds.load_confidences(repetition, fold, data, chosen.baselines.confidence),
-        "features": _reduced_features(data, chosen),
+        "features": _reduced_features(data, chosen.baselines),
     }
     sets = folds.load_sets(repetition, data, "test")
     scores = pd.concat(
@@ -56,10 +57,12 @@ def _score(
     return {f"{name}{suffix}": scores for name, scores in score_sets(baseline, vectors[test], members).items()}
 
 
-def _reduced_features(data: folds.Fold, chosen: params.Params) -> Floats:
-    features = folds.load_features(data, chosen.embed.representation)
+def _reduced_features(data: folds.Fold, chosen: params.Baselines) -> Floats:
+    features = folds.load_features(data, Path(chosen.input))
+    if chosen.pca is None:
+        return features
     try:
-        return principal_components(features, features[data.where("train")], chosen.baselines.pca)
+        return principal_components(features, features[data.where("train")], chosen.pca)
     except OutclassError as error:
         raise OutclassError(f"baselines.pca: {error}") from error
 

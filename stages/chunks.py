@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import outclass.features.whitening
+import outclass.networks.nin
 import torch
 
 import outclass.confidence
@@ -20,13 +22,13 @@ import outclass.seeds
 import outclass.sets
 from outclass.arrays import Strings
 from outclass.errors import OutclassError
-from stages import folds, networks, paths, settings, tables
+from stages import folds, given, networks, paths, settings, tables
 from stages.params import Params
 from stages.params import load as load_params
 
 TRAINING_CODE = [
-    *(outclass.networks, outclass.networks.flat, outclass.networks.ridge),
-    *(outclass.confidence, outclass.sets, outclass.seeds, folds, networks),
+    *(outclass.networks, outclass.networks.flat, outclass.networks.nin, outclass.networks.ridge),
+    *(outclass.features.whitening, outclass.confidence, outclass.sets, outclass.seeds, folds, given, networks),
 ]
 """With stages/partitions.py itself, which imports this module, the code that makes a chunk what it is."""
 
@@ -76,7 +78,7 @@ def plan(repetition: int, fold: int) -> list[Chunk]:
     params = load_params()
     known = folds.load_fold(repetition, fold).known
     presumed_novel = folds.load_presumed_novel(repetition, fold, known)
-    common = _inputs_digest(params, repetition, known)
+    common = _inputs_digest(params, repetition, fold, known)
     count, size = len(presumed_novel), params.partitions.chunk
     numbers = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)]
     return [
@@ -85,10 +87,10 @@ def plan(repetition: int, fold: int) -> list[Chunk]:
     ]
 
 
-def _inputs_digest(params: Params, repetition: int, known: Strings) -> str:
+def _inputs_digest(params: Params, repetition: int, fold: int, known: Strings) -> str:
     """Everything that the training of any chunk of a fold reads."""
     inputs = [
-        paths.features(params.embed.representation),
+        *networks.files_read(params.backbone, repetition, fold),
         paths.split(repetition, "items"),
         paths.split(repetition, "sets"),
     ]

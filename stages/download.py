@@ -1,40 +1,134 @@
-"""Bring a data set into one table of items, whatever its source."""
+"""Bring a data set into one table of items, whatever its source, and say what is wrong with it before hours of work."""
 
-import io
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+import pyarrow as pa
 
-from outclass.arrays import Ints
-from outclass.datasets import glyphs
-from stages import command, params, paths, tables
+from outclass.arrays import Bools
+from outclass.datasets import Fault
+from outclass.errors import OutclassError
+from stages import command, params, paths, settings, sources, tables, validation
+from stages.files import finished
+from stages.validation import Columns, Findings
+
+FEWEST_CLASSES = 3
+"""One class that is novel, one presumed novel, one presumed known."""
+
+
+class Verdict(NamedTuple):
+    faults: list[Fault]
+    items: Bools  # which of those written at first may stay
+    features: Bools  # likewise; empty for images
+    counts: dict[str, int]  # items that stay, by class
+    repeated: int  # items that a class holds more than once
+    shared: int  # items of a public data set that two classes hold
 
 
 def run() -> str:
-    """Write data/items.parquet."""
+    """Write data/items.parquet and data/skipped.parquet."""
     chosen = params.load()
-    wanted = chosen.download.glyphs
-    names = list(glyphs.CLASSES)[: wanted.classes]
-    distortion = glyphs.Distortion(**wanted.model_dump(exclude={"classes", "images_per_class", "side"}))
-    images, labels = glyphs.render(names, wanted.images_per_class, wanted.side, distortion, chosen.seed)
-    tables.write(paths.ITEMS, tables.ITEMS, _items(names, images, labels))
-    return f"{len(images):,} images of {len(names)} classes"
+    return bring(chosen.download, chosen.on_bad_item, chosen.seed)
 
 
-def _items(names: list[str], images: Ints, labels: Ints) -> dict[str, object]:
-    per_class = len(images) // len(names)
-    return {
-        "item": np.arange(len(images)),
-        "name": [f"{names[label]}/{index % per_class:04}" for index, label in enumerate(labels)],
-        "class": np.array(names)[labels],
-        "image": [_png(image) for image in images],
-    }
+def bring(chosen: params.Download, on_bad_item: str, seed: int) -> str:
+    """Copy the source, checking as it goes by; copy once more without what only the whole shows to be bad."""
+    source = sources.find(chosen, seed, settings.load().downloads)
+    findings = Findings(chosen.leave_out)
+    with finished(paths.ITEMS) as unfinished:
+        sizes = _write(unfinished, source.schema, (findings.take(part) for part in source.parts()))
+        verdict = _judge(unfinished, source, findings)
+        _refuse(verdict, findings, on_bad_item, chosen)
+        if not (verdict.items.all() and verdict.features.all()):
+            _write(unfinished, source.schema, _selected(unfinished, source.schema, sizes, verdict))
+        columns = zip(*verdict.faults, strict=True) if verdict.faults else ([], [], [])
+        skipped = {name: list(column) for name, column in zip(tables.SKIPPED.names, columns, strict=True)}
+        tables.write(paths.SKIPPED_FILES, tables.SKIPPED, skipped)
+    return "; ".join([*_summary(source, verdict), *_left_out(chosen), *source.notes()])
 
 
-def _png(image: Ints) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "png", compress_level=1)
-    return buffer.getvalue()
+def _write(path: Path, schema: pa.Schema, parts: Iterable[Columns]) -> list[int]:
+    """Number the items and write them, a row group a part; the sizes of the parts."""
+    filled = (part for part in parts if part["name"])
+    first = next(filled, None)
+    sizes: list[int] = []
+    if first is None:
+        return sizes
+    with tables.writer(path, schema) as write:
+        for part in chain([first], filled):
+            start = sum(sizes)
+            sizes.append(len(part["name"]))
+            write({"item": np.arange(start, start + sizes[-1]), **part})
+    return sizes
+
+
+def _judge(path: Path, source: sources.Source, findings: Findings) -> Verdict:
+    found = findings.copies()
+    shared = int(found.ambiguous.sum()) if source.published else 0
+    if shared:  # a published protocol is about the data set as it is
+        found = found._replace(ambiguous=np.zeros_like(found.ambiguous))
+    constant = findings.constant()
+    faults = [*findings.faults, *findings.constant_faults(source.titles)]
+    if found.ambiguous.any():
+        items = tables.read_frame(path, source.schema, ["name", "class"])
+        faults += validation.copy_faults(items, found, source.content)
+    return Verdict(faults, ~found.ambiguous, ~constant, findings.count(~found.ambiguous), found.repeated, shared)
+
+
+def _refuse(verdict: Verdict, findings: Findings, on_bad_item: str, chosen: params.Download) -> None:
+    """Raise what the user has to mend, all at once."""
+    left = [name for name, count in verdict.counts.items() if count]
+    too_few = [_too_few(left, chosen)] if len(left) < FEWEST_CLASSES else []
+    problems = [*findings.class_problems(), *too_few]
+    if on_bad_item == "fail" or too_few:
+        problems += validation.listing(verdict.faults)
+    if problems:
+        raise OutclassError("\n".join(problems))
+
+
+def _too_few(left: list[str], chosen: params.Download) -> str:
+    names = f" ({', '.join(left)})" if left else ""
+    place = f"download.input: {chosen.input}" if chosen.source in ("image_folder", "table") else chosen.source
+    text = f"{place}: {_plural(len(left), 'class', 'classes')} with usable items{names}; {FEWEST_CLASSES} are needed"
+    if chosen.source == "image_folder":
+        text += "; a class is a sub-folder: download.input may point one level too deep or too high"
+    return text
+
+
+def _selected(path: Path, schema: pa.Schema, sizes: list[int], verdict: Verdict) -> Iterator[Columns]:
+    """What may stay of a table that is written already, part by part."""
+    for last, size in zip(accumulate(sizes), sizes, strict=True):
+        rows = tables.read_rows(path, schema, last - size, last)
+        columns: Columns = {name: rows[name].to_pylist() for name in schema.names if name not in ("item", "features")}
+        if "features" in schema.names:
+            features = rows["features"].combine_chunks().flatten().to_numpy().reshape(size, -1)
+            columns["features"] = features[:, verdict.features]
+        yield validation.select(columns, verdict.items[last - size : last])
+
+
+def _summary(source: sources.Source, verdict: Verdict) -> Iterator[str]:
+    left = sum(count > 0 for count in verdict.counts.values())
+    yield f"{sum(verdict.counts.values()):,} {source.unit} of {left:,} classes"
+    if verdict.faults:
+        yield f"{len(verdict.faults):,} skipped (see {paths.SKIPPED_FILES})"
+    lost = [name for name, count in verdict.counts.items() if not count]
+    if lost:
+        yield f"nothing left of {_plural(len(lost), 'class', 'classes')} {', '.join(lost)}"
+    if verdict.repeated:
+        yield f"{_plural(verdict.repeated, 'copy', 'copies')} inside a class kept"
+    if verdict.shared:
+        yield f"{verdict.shared:,} images stand in two classes of this public data set; they are kept"
+
+
+def _left_out(chosen: params.Download) -> list[str]:
+    return [f"{_plural(len(chosen.leave_out), 'class', 'classes')} left out"] if chosen.leave_out else []
+
+
+def _plural(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
 
 
 if __name__ == "__main__":

@@ -1,54 +1,212 @@
-"""Represent every item by a vector of features, the same in every fold."""
+"""Represent every item by features that are the same in every fold, and settle which items the experiment may use."""
 
-import io
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from PIL import Image
+import pyarrow.parquet as pq
 
-from outclass.arrays import Ints
+from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.errors import OutclassError
-from outclass.features.hog import HogSettings, histograms
-from stages import command, params, paths, tables
+from stages import command, counts, extractors, files, params, paths, shards, tables
+from stages.extractors import Extractor
+from stages.shards import OnItems, Shard
+
+NAMED = 20
+"""So many bad items are named one by one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done; classes and splits are those of every row of data/items.parquet."""
+
+    params: params.Params
+    classes: Strings
+    splits: Strings
+    dropped: dict[str, str]  # class that is too small -> what it lacks
+    shards: list[Shard]
+    extractors: dict[str, Extractor]
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def unfinished(self) -> list[Shard]:
+        return [shard for shard in self.shards if not shard.finished]
 
 
 def run() -> str:
-    """Write features/<representation>.parquet."""
-    chosen = params.load().embed
-    items = tables.read(paths.ITEMS, tables.ITEMS, ["item", "name", "image"])
-    images = _grey_images(items)
-    _check_size(images, chosen.hog)
-    features = histograms(images, HogSettings(**chosen.hog.model_dump()))
-    columns = {"item": items["item"].to_numpy(), "features": features}
-    tables.write(paths.features(chosen.representation), tables.FEATURES, columns)
-    return f"{features.shape[1]} {chosen.representation} features of {len(features):,} items"
+    """Write features/, extracting one shard after the other."""
+    work = plan()
+    todo = work.unfinished
+    extract(todo, work.params, work.extractors)
+    return gather(work, todo)
 
 
-def _check_size(images: Ints, hog: params.Hog) -> None:
-    side, needed = min(images.shape[1:]), hog.cell * hog.block
-    if side < needed:
-        raise OutclassError(
-            f"embed.hog: a block of {hog.block} x {hog.cell} pixels does not fit images of {side} pixels"
-        )
+def plan() -> Plan:
+    """Everything that can be known to be wrong is found here: the extraction itself may take hours."""
+    chosen = params.load()
+    _check_source(chosen.embed)
+    items = tables.read_frame(paths.ITEMS, tables.ITEMS, ["class", "split"])
+    classes, splits = (items[name].fillna("").to_numpy(dtype=str) for name in ("class", "split"))
+    dropped = check_counts(chosen, classes, splits, np.ones(len(classes), dtype=bool))
+    ready = extractors.build(chosen.embed)
+    identities = {name: extractor.identity for name, extractor in ready.items()}
+    pieces = shards.cut(chosen.embed, classes, dropped, identities)
+    refuse_bad([shard for shard in pieces if shard.finished], chosen)
+    return Plan(chosen, classes, splits, dropped, pieces, ready)
 
 
-def _grey_images(items: pa.Table) -> Ints:
-    names = items["name"].to_pylist()
-    images = [_decode(name, data) for name, data in zip(names, items["image"].to_pylist(), strict=True)]
-    odd = next((i for i, image in enumerate(images) if image.shape != images[0].shape), None)
-    if odd is not None:
-        raise OutclassError(
-            f"{paths.ITEMS}: item {names[odd]} is {images[odd].shape}, {names[0]} is {images[0].shape} pixels: "
-            f"HOG needs images of one size"
-        )
-    return np.stack(images)
+def _check_source(embed: params.Embed) -> None:
+    tables.count_rows(paths.ITEMS, tables.ITEMS)  # is it there, is it readable
+    given = "features" in pq.read_schema(paths.ITEMS).names
+    wrong = [name for name in embed.representations if (name == "given") != given]
+    if wrong:
+        has, choose = ("features", "given") if given else ("images", "hog, pixels or pretrained")
+        raise OutclassError(f"embed.representations has {wrong[0]}, but {paths.ITEMS} holds {has}: choose {choose}")
 
 
-def _decode(name: str, data: bytes) -> Ints:
-    try:
-        return np.asarray(Image.open(io.BytesIO(data)).convert("L"))
-    except (OSError, ValueError, SyntaxError) as error:  # all of these are Pillow's ways to say so
-        raise OutclassError(f"{paths.ITEMS}: item {name} is not a readable image ({error})") from error
+def check_counts(chosen: params.Params, classes: Strings, splits: Strings, used: Bools) -> dict[str, str]:
+    """Classes with too few items in use: refused, or given back to be dropped, as on_bad_item says."""
+    dropped: dict[str, str] = {}
+    while small := counts.small_classes(chosen.split, classes[used], splits[used]) if used.any() else {}:
+        if chosen.on_bad_item == "fail":
+            counts.refuse_small(small)
+        dropped |= small
+        used = used & ~np.isin(classes, list(small))
+    counts.check_classes(chosen.split, len(np.unique(classes[used])))
+    return dropped
+
+
+def extract(
+    todo: Iterable[Shard],
+    chosen: params.Params,
+    ready: Mapping[str, Extractor],
+    on_items: OnItems = lambda count: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Make shards one after the other, until all are finished or ``stop`` says so."""
+    for shard in todo:
+        if stop():
+            return
+        shards.make(shard, chosen.embed, ready, on_items)
+        refuse_bad([shard], chosen)
+
+
+def refuse_bad(finished: Iterable[Shard], chosen: params.Params) -> None:
+    """With ``on_bad_item: fail``, name the bad items of finished shards."""
+    if chosen.on_bad_item == "fail":
+        bad = [row for shard in finished for row in _bad_items(shard)]
+        if bad:
+            named = [f"{paths.ITEMS}: item {name} of class {label!r}: {reason}" for name, label, reason in bad[:NAMED]]
+            more = [f"and {len(bad) - NAMED:,} more"] if len(bad) > NAMED else []
+            mend = "mend or remove these files, or set on_bad_item: skip; what is finished is kept"
+            raise OutclassError("\n".join([*named, *more, mend]))
+
+
+def _bad_items(shard: Shard) -> list[tuple[str, str, str]]:
+    """Name, class and reason."""
+    bad = shard.bad_rows()
+    if not bad:
+        return []
+    rows = tables.read_rows(paths.ITEMS, tables.ITEMS, shard.first, shard.last, ["name", "class"])
+    names, classes = (np.array(rows[column].to_pylist(), dtype=str) for column in ("name", "class"))
+    at = shard.used(classes)[list(bad)]
+    return list(zip(names[at].tolist(), classes[at].tolist(), bad.values(), strict=True))
+
+
+def gather(work: Plan, made: list[Shard]) -> str:
+    """Put all shards together as the stage's output, one after the other."""
+    refuse_bad(work.shards, work.params)
+    seconds = time.monotonic() - work.started
+    used = _used(work)
+    small = check_counts(work.params, work.classes, work.splits, used)
+    used &= ~np.isin(work.classes, list(small))
+    with files.finished_folder(paths.FEATURES) as folder:
+        ranges = _write_features(work, used, folder)
+        _write_skipped(work, {**work.dropped, **small}, folder)
+    return _answer(work, used, ranges, sum(shard.items for shard in made) / seconds)
+
+
+def _used(work: Plan) -> Bools:
+    used = ~np.isin(work.classes, list(work.dropped))
+    for shard in work.shards:
+        rows = shard.used(work.classes[shard.first : shard.last])
+        used[shard.first + rows[list(shard.bad_rows())]] = False
+    return used
+
+
+class _Range:
+    """Lowest and highest value of each feature, as parts go by."""
+
+    def __init__(self) -> None:
+        self.low: Floats | None = None
+        self.high: Floats | None = None
+
+    def add(self, features: Floats) -> None:
+        low, high = features.min(axis=0), features.max(axis=0)
+        self.low = low if self.low is None else np.minimum(self.low, low)
+        self.high = high if self.high is None else np.maximum(self.high, high)
+
+    @property
+    def constant(self) -> Bools:
+        return np.asarray(self.low == self.high)
+
+
+def _write_features(work: Plan, used: Bools, folder: Path) -> dict[str, _Range]:
+    names = work.params.embed.representations
+    ranges: dict[str, _Range] = {name: _Range() for name in names}
+    with ExitStack() as stack:
+        write_items = stack.enter_context(tables.writer(folder / "items.parquet", tables.USED_ITEMS))
+        schemas = {name: tables.PIXELS if name == "pixels" else tables.FEATURES for name in names}
+        writers = {n: stack.enter_context(tables.writer(folder / f"{n}.parquet", s)) for n, s in schemas.items()}
+        for shard in work.shards:
+            stays = shards.still_used(shard, used, work.classes)
+            if stays.any():
+                columns = _item_columns(shard, used, work.params.embed.mirrored)
+                write_items(columns)
+                for name in names:
+                    features = _features(shard, name, stays)
+                    ranges[name].add(features)
+                    writers[name]({**columns, "features": features})
+        for representation, of in ranges.items():
+            if of.constant.all():
+                raise OutclassError(f"all {representation} features are constant: they tell nothing of any item")
+    return ranges
+
+
+def _item_columns(shard: Shard, used: Bools, mirrored: bool) -> dict[str, Ints | Bools | Strings]:
+    """One row an item, or two neighbours: as it is, and mirrored."""
+    names = ["item", "name", "class", "split"]
+    rows = tables.read_rows(paths.ITEMS, tables.ITEMS, shard.first, shard.last, names)
+    rows = rows.take(np.flatnonzero(used[shard.first : shard.last]))
+    columns = {name: np.array(rows[name].to_pylist()).repeat(1 + mirrored) for name in names}
+    return {**columns, "mirrored": np.tile([False, True][: 1 + mirrored], len(rows))}
+
+
+def _features(shard: Shard, representation: str, stays: Bools) -> Floats:
+    rows, features = shard.read(representation)
+    return features[stays[rows]]
+
+
+def _write_skipped(work: Plan, small: dict[str, str], folder: Path) -> None:
+    """Bad items, then whole classes, each as one row without a name."""
+    skipped = [row for shard in work.shards for row in _bad_items(shard)]
+    skipped += [("", label, reason) for label, reason in small.items()]
+    columns = zip(*skipped, strict=True) if skipped else ([], [], [])
+    rows = {name: list(column) for name, column in zip(tables.SKIPPED.names, columns, strict=True)}
+    tables.write(folder / paths.SKIPPED_ITEMS.name, tables.SKIPPED, rows)
+
+
+def _answer(work: Plan, used: Bools, ranges: dict[str, _Range], rate: float) -> str:
+    parts = []
+    for name, of in ranges.items():
+        constant = int(of.constant.sum())
+        parts.append(f"{len(of.constant)} {name}" + (f" ({constant} of them constant)" if constant else ""))
+    left_out = f", {int((~used).sum()):,} left out" if not used.all() else ""
+    speed = f"{rate:,.0f} a second" if rate else "kept from an earlier run"
+    return f"{' and '.join(parts)} features of {int(used.sum()):,} items{left_out} ({speed})"
 
 
 if __name__ == "__main__":

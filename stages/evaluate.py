@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def run() -> str:
     metrics = {"backbone": backbone, **summarise(curves)}
     tables.write(paths.REPORT / "scores.parquet", tables.REPORT_SCORES, scores)
     files.write_json(paths.REPORT / "metrics.json", metrics)
-    _write_report(params, metrics, curves, _notes(runs, set(devices)))
+    _write_report(params, metrics, curves, _notes(params, runs, set(devices)))
     largest = max(params.split.set_sizes)
     best = metrics["ensemble-count"][str(largest)]
     return f"{paths.REPORT / 'index.html'} (ensemble-count, sets of {largest}: AUC {best['auc']:.1f})"
@@ -79,7 +80,7 @@ def _read_scores(repetition: int, fold: int) -> pd.DataFrame:
     return scores.assign(r=repetition, f=fold)
 
 
-def _notes(runs: list[tuple[int, int]], devices: set[str]) -> list[str]:
+def _notes(params: Params, runs: list[tuple[int, int]], devices: set[str]) -> list[str]:
     """What a reader must know."""
     found = [paths.run("ensemble", r, f) / "classifiers.parquet" for r, f in runs]
     undefined = sum(
@@ -89,7 +90,14 @@ def _notes(runs: list[tuple[int, int]], devices: set[str]) -> list[str]:
         f"The ratio of equation 3 read 0 / 0 for {undefined:,} votes; it was taken as 1.": undefined > 0,
         f"Runs on different devices ({', '.join(sorted(devices))}) are mixed here.": len(devices) > 1,
     }
-    return [note for note, applies in notes.items() if applies]
+    chosen = [f"Class {name} was left out: {reason}." for name, reason in params.download.leave_out.items()]
+    return [note for note, applies in notes.items() if applies] + chosen
+
+
+def _read_skipped() -> list[report.Skipped]:
+    """What was left out because it could not be used."""
+    found = [tables.read_frame(path, tables.SKIPPED) for path in (paths.SKIPPED_FILES, paths.SKIPPED_ITEMS)]
+    return [report.Skipped(*row) for row in pd.concat(found)[["name", "class", "reason"]].itertuples(index=False)]
 
 
 def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, notes: list[str]) -> None:
@@ -103,7 +111,9 @@ def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, no
         "auc.csv": report.curves_csv(metrics, "auc"),
         "eer.csv": report.curves_csv(metrics, "eer"),
         "tables.md": report.paper_tables(metrics, dataset) + "\n" + report.full_table(metrics),
-        "index.html": report.html(metrics, images, _facts(params, metrics), FILE.read_text(), notes, dataset),
+        "index.html": report.html(
+            metrics, images, _facts(params, metrics), FILE.read_text(), notes, dataset, _read_skipped()
+        ),
     }
     for name, text in texts.items():
         files.write_text(paths.REPORT / name, text)
@@ -111,20 +121,27 @@ def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, no
 
 def _facts(params: Params, metrics: Mapping[str, Any]) -> dict[str, str]:
     """What was run, for the report's head."""
-    classes = tables.read_frame(paths.ITEMS, tables.ITEMS, ["class"])["class"]
+    views = tables.read_frame(paths.USED_ITEMS, tables.USED_ITEMS, ["mirrored", "class"])
+    classes = views.loc[~views["mirrored"], "class"]
     split, backbone = params.split, metrics["backbone"]
     known = classes.nunique() - split.novel_classes
     return {
         "Data": f"{params.download.source}: {len(classes):,} items of {classes.nunique()} classes",
         "Classes in a fold": f"{known} known, {split.novel_classes} novel",
         "Items of a class": f"{split.items.train} train, {split.items.calibration} calibration, "
-        f"{split.items.test or 'all other'} test",
+        f"{f'up to {split.items.test}' if split.items.test else 'all other'} test",
         "Partitions": f"{split.partitions}, each of {known - split.presumed_novel_classes} presumed-known and "
         f"{split.presumed_novel_classes} presumed-novel classes",
         "Runs": f"{backbone['n']}: repetitions {_list(params.repetitions)}; folds {_list(params.folds)}",
-        "Network": f"{params.backbone.network} on {params.embed.representation}, accuracy "
+        "Network": f"{params.backbone.network} on {_input_name(params)}, accuracy "
         f"{backbone['accuracy']:.3f} ± {backbone['accuracy_std']:.3f} on known classes",
     }
+
+
+def _input_name(params: Params) -> str:
+    """What the networks see, in a word or two."""
+    name = Path(params.backbone.input).stem
+    return f"{params.embed.pretrained.network} features" if name == "pretrained" and params.embed.pretrained else name
 
 
 def _list(numbers: list[int]) -> str:

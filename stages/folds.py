@@ -1,9 +1,12 @@
 """One fold of one repetition, as arrays: what the stages that train or score need of the split."""
 
+import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import Confidence, as_confidence
@@ -16,7 +19,9 @@ class Fold:
     """Items are those the fold may use: train and calibration items of known classes, test items of all."""
 
     known: Strings  # names of the known classes, sorted; a class's *code* is its position here
-    items: Ints  # (n,) item numbers
+    items: Ints  # (n,) item numbers; twice where an item's mirror image is here too
+    mirrored: Bools  # (n,) True for a mirror image, which is always a train item
+    names: Strings  # (n,) item names
     classes: Strings  # (n,) class names
     codes: Ints  # (n,) codes of known classes, -1 for novel ones
     roles: Strings  # (n,) train, calibration, test
@@ -44,7 +49,15 @@ def load_fold(repetition: int, fold: int) -> Fold:
     items = tables.read_frame(paths.split(repetition, "items"), tables.SPLIT_ITEMS)
     items = items[items["class"].isin(known) | (items["role"] == "test")]
     classes = items["class"].to_numpy(dtype=str)
-    return Fold(known, items["item"].to_numpy(), classes, encode(classes, known), items["role"].to_numpy(dtype=str))
+    return Fold(
+        known=known,
+        items=items["item"].to_numpy(),
+        mirrored=items["mirrored"].to_numpy(),
+        names=items["name"].to_numpy(dtype=str),
+        classes=classes,
+        codes=encode(classes, known),
+        roles=items["role"].to_numpy(dtype=str),
+    )
 
 
 def load_presumed_novel(repetition: int, fold: int, known: Strings) -> Bools:
@@ -59,7 +72,8 @@ def load_sets(repetition: int, fold: Fold, role: str) -> dict[int, Sets]:
     frame = tables.read_frame(paths.split(repetition, "sets"), tables.SPLIT_SETS)
     frame = frame[(frame["role"] == role) & frame["item"].isin(fold.items[fold.where(role)])]
     frame = frame.sort_values(["s", "set"], kind="stable")
-    by_item = pd.Series(np.arange(len(fold.items)), index=fold.items)
+    places = np.flatnonzero(~fold.mirrored)
+    by_item = pd.Series(places, index=fold.items[places])
     sets = {}
     for size, rows in frame.groupby("s"):
         heads = rows.iloc[:: int(size)]
@@ -69,14 +83,28 @@ def load_sets(repetition: int, fold: Fold, role: str) -> dict[int, Sets]:
     return sets
 
 
-def load_features(fold: Fold, representation: str) -> Floats:
+def load_features(fold: Fold, path: Path) -> Floats:
     """The features of the fold's items, in their order."""
-    path = paths.features(representation)
-    frame, features = tables.read_vectors(path, tables.FEATURES, "features")
-    rows = pd.Index(frame["item"]).get_indexer(fold.items)
+    return np.asarray(_load_views(fold, path, tables.FEATURES))
+
+
+def load_images(fold: Fold, path: Path) -> Ints:
+    """The pixels of the fold's items, in their order: (n, side, side, 3) of 0..255."""
+    pixels = _load_views(fold, path, tables.PIXELS)
+    side = round(math.sqrt(pixels.shape[1] / 3))
+    return np.asarray(pixels.reshape(-1, side, side, 3))
+
+
+def _load_views(fold: Fold, path: Path, schema: pa.Schema) -> Floats | Ints:
+    frame, vectors = tables.read_vectors(path, schema, "features")
+    rows = pd.MultiIndex.from_frame(frame[["item", "mirrored"]]).get_indexer(
+        pd.MultiIndex.from_arrays([fold.items, fold.mirrored])
+    )
     if (rows < 0).any():
-        raise OutclassError(f"{path}: item {fold.items[rows < 0][0]} is missing; run `dvc repro embed`")
-    return np.asarray(features[rows])
+        first = np.flatnonzero(rows < 0)[0]
+        what = "the mirror image of item" if fold.mirrored[first] else "item"
+        raise OutclassError(f"{path}: {what} {fold.items[first]} is missing; run `dvc repro embed`")
+    return np.asarray(vectors[rows])
 
 
 def load_confidences(repetition: int, number: int, fold: Fold, kind: Confidence) -> Floats:
@@ -84,7 +112,8 @@ def load_confidences(repetition: int, number: int, fold: Fold, kind: Confidence)
     path = paths.run("backbone", repetition, number) / "confidences.parquet"
     frame, activations = tables.read_vectors(path, tables.CONFIDENCES, "confidences")
     columns = tables.read_frame(path.with_name("columns.parquet"), tables.COLUMNS)["class"]
-    if not (np.array_equal(frame["item"], fold.items) and np.array_equal(columns, fold.known)):
+    same_items = np.array_equal(frame["item"], fold.items) and np.array_equal(frame["mirrored"], fold.mirrored)
+    if not (same_items and np.array_equal(columns, fold.known)):
         raise OutclassError(
             f"{path}: not the items and classes of this split; run `dvc repro backbone@{repetition}-{number}`"
         )

@@ -1,11 +1,65 @@
-"""The network that params.yaml asks for."""
+"""Class activities u from the network that params.yaml asks for, or from the user's own classifiers."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from outclass.networks.nin import NinSettings
+
+from outclass.arrays import Bools, Floats
+from outclass.networks import Settings, train
 from outclass.networks.flat import FlatSettings
 from outclass.networks.ridge import RidgeSettings
-from stages.params import Backbone
+from outclass.seeds import generator
+from stages import folds, given, settings
+from stages.params import Backbone, Params
+
+OnStep = Callable[[int, int], None]
 
 
-def settings_of(chosen: Backbone) -> FlatSettings | RidgeSettings:
-    if chosen.network == "flat":
-        return FlatSettings(**chosen.flat.model_dump())
-    return RidgeSettings(**chosen.ridge.model_dump())
+class Lesson(NamedTuple):
+    """What one network is taught."""
+
+    name: str  # e.g. r0-f2 for a backbone, r0-f2-l5 for a partition's network
+    classes: Bools  # (known classes,): True for those that it is taught
+    rng: np.random.Generator
+
+
+def backbone_lesson(params: Params, data: folds.Fold, repetition: int, fold: int) -> Lesson:
+    rng = generator(params.seed, "backbone", repetition, fold)
+    return Lesson(f"r{repetition}-f{fold}", np.ones(len(data.known), dtype=bool), rng)
+
+
+def partition_lesson(params: Params, taught: Bools, repetition: int, fold: int, number: int) -> Lesson:
+    rng = generator(params.seed, "partition", repetition, fold, number)
+    return Lesson(f"r{repetition}-f{fold}-l{number}", taught, rng)
+
+
+def activities(
+    chosen: Backbone, data: folds.Fold, lessons: Sequence[Lesson], on_step: OnStep = lambda done, total: None
+) -> Floats:
+    """(lessons, items, known classes): u of all items of the fold; -inf for classes that a network is not taught."""
+    source = Path(chosen.input)
+    taught = np.stack([lesson.classes for lesson in lessons])
+    if chosen.network == "given":
+        return np.stack([given.load(source, lesson.name, data, lesson.classes) for lesson in lessons])
+    inputs = folds.load_images(data, source) if chosen.network == "nin" else folds.load_features(data, source)
+    trains = data.where("train")
+    generators = [lesson.rng for lesson in lessons]
+    heads = train(
+        settings_of(chosen), inputs[trains], data.codes[trains], taught, generators, settings.device(), on_step
+    )
+    return heads.activities(inputs)
+
+
+def settings_of(chosen: Backbone) -> Settings:
+    """The settings of a network that is trained here; params.yaml has been checked to hold them."""
+    kinds: dict[str, type[Settings]] = {"flat": FlatSettings, "ridge": RidgeSettings, "nin": NinSettings}
+    return kinds[chosen.network](**getattr(chosen, chosen.network).model_dump())
+
+
+def files_read(chosen: Backbone, repetition: int, fold: int) -> list[Path]:
+    """The files that a fold's networks take their inputs from."""
+    source = Path(chosen.input)
+    return given.tables_of(source, repetition, fold) if chosen.network == "given" else [source]

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,11 +12,13 @@ from outclass.errors import OutclassError
 
 FILE = Path("params.yaml")
 
+T = TypeVar("T", bound=int | str)
+
 Index = Annotated[int, Field(ge=0, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
-def _different(values: list[int]) -> list[int]:
+def _different(values: list[T]) -> list[T]:
     if len(set(values)) < len(values):
         raise ValueError("a value is listed twice")
     return values
@@ -28,6 +30,12 @@ Counts = Annotated[list[Count], Field(min_length=1), AfterValidator(_different)]
 
 class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _require(group: Group, key: str, choice: str, described: set[str]) -> None:
+    """What is chosen by name has a group of its own with its parameters, if it takes any."""
+    if choice in described and getattr(group, choice) is None:
+        raise ValueError(f"{key} has {choice}, but the parameters below `{choice}:` are missing; the presets show them")
 
 
 class Glyphs(Group):
@@ -43,9 +51,23 @@ class Glyphs(Group):
     noise: float
 
 
+class Table(Group):
+    class_column: str
+    features_column: str | None
+    name_column: str | None
+
+
 class Download(Group):
-    source: Literal["glyphs"]
-    glyphs: Glyphs
+    source: Literal["glyphs", "cifar100", "caltech101", "caltech256", "image_folder", "table"]
+    input: str
+    leave_out: dict[str, str]
+    glyphs: Glyphs | None = None
+    table: Table | None = None
+
+    @model_validator(mode="after")
+    def source_is_described(self) -> "Download":
+        _require(self, "source", self.source, {"glyphs", "table"})
+        return self
 
 
 class ItemCounts(Group):
@@ -62,16 +84,56 @@ class Split(Group):
     items: ItemCounts
     set_sizes: Counts
 
+    @model_validator(mode="after")
+    def sets_can_be_filled(self) -> "Split":
+        largest = max(self.set_sizes)
+        for role in ("calibration", "test"):
+            count = getattr(self.items, role)
+            if count is not None and count < largest:
+                raise ValueError(
+                    f"set_sizes has {largest}, but items.{role} = {count}: choose smaller sets or more items"
+                )
+        return self
+
+
+Side = Annotated[int, Field(ge=8, strict=True)]
+
 
 class Hog(Group):
+    side: Side | None
     orientations: Count
     cell: Count
     block: Count
 
 
+class Pixels(Group):
+    side: Side
+
+
+class Pretrained(Group):
+    network: Annotated[str, Field(pattern=r"^(alexnet|vgg16|efficientnet_lite0|timm/[\w.-]+)$")]
+    side: Annotated[int, Field(ge=32, strict=True)]
+    batch: Count
+
+
+Representation = Literal["hog", "pixels", "pretrained", "given"]
+
+
 class Embed(Group):
-    representation: Literal["hog"]
-    hog: Hog
+    representations: Annotated[list[Representation], Field(min_length=1), AfterValidator(_different)]
+    mirrored: bool
+    shard: Count
+    hog: Hog | None = None
+    pixels: Pixels | None = None
+    pretrained: Pretrained | None = None
+
+    @model_validator(mode="after")
+    def representations_are_described(self) -> "Embed":
+        for name in self.representations:
+            _require(self, "representations", name, {"hog", "pixels", "pretrained"})
+        if self.mirrored and "given" in self.representations:
+            raise ValueError("mirrored is true, but given features have no mirror image: set it to false")
+        return self
 
 
 class Flat(Group):
@@ -87,10 +149,32 @@ class Ridge(Group):
     penalty: Annotated[float, Field(gt=0)]
 
 
+class Nin(Group):
+    width: Count
+    blocks: Annotated[int, Field(ge=1, le=4, strict=True)]
+    pointwise: Count
+    epochs: Count
+    batch: Count
+    learning_rate: Annotated[float, Field(gt=0)]
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+    weight_decay: Annotated[float, Field(ge=0)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    flip: bool
+    shift: Index
+    whitening: Annotated[float, Field(gt=0)] | None
+
+
 class Backbone(Group):
-    network: Literal["flat", "ridge"]
-    flat: Flat
-    ridge: Ridge
+    input: str
+    network: Literal["flat", "ridge", "nin", "given"]
+    flat: Flat | None = None
+    ridge: Ridge | None = None
+    nin: Nin | None = None
+
+    @model_validator(mode="after")
+    def network_is_described(self) -> "Backbone":
+        _require(self, "network", self.network, {"flat", "ridge", "nin"})
+        return self
 
 
 class Partitions(Group):
@@ -114,8 +198,9 @@ class Knn(Group):
 
 
 class Baselines(Group):
+    input: str
     confidence: Confidence
-    pca: Count
+    pca: Count | None
     ocsvm: OneClassSvm
     knn: Knn
 
@@ -124,6 +209,7 @@ class Params(Group):
     seed: Index
     repetitions: Indices
     folds: Indices
+    on_bad_item: Literal["fail", "skip"]
     download: Download
     split: Split
     embed: Embed
@@ -141,12 +227,31 @@ class Params(Group):
             )
         return self
 
+    @model_validator(mode="after")
+    def inputs_are_written(self) -> "Params":
+        written = [f"features/{name}.parquet" for name in self.embed.representations]
+        vectors = [path for path in written if path != "features/pixels.parquet"]
+        _one_of("baselines.input", self.baselines.input, vectors)
+        if self.backbone.network == "nin":
+            _one_of("backbone.input", self.backbone.input, [path for path in written if path not in vectors])
+        elif self.backbone.network != "given":
+            _one_of("backbone.input", self.backbone.input, vectors)
+        elif self.embed.mirrored:
+            raise ValueError("backbone.network is given, so embed.mirrored must be false: your tables have no mirrors")
+        return self
+
+
+def _one_of(key: str, path: str, choices: list[str]) -> None:
+    if path not in choices:
+        there = " or ".join(choices) or "missing"
+        raise ValueError(f"{key} is {path}, but what embed.representations gives for it is {there}")
+
 
 def load(path: Path = FILE) -> Params:
-    return parse(_read_yaml(path), str(path))
+    return parse(read_yaml(path), str(path))
 
 
-def _read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text())
     except FileNotFoundError:
@@ -185,5 +290,6 @@ def _fields(group: list[str | int]) -> list[str]:
     """The names that are known inside a group, e.g. ["split", "items"]."""
     model: Any = Params
     for name in group:
-        model = model.model_fields[name].annotation
+        annotation = model.model_fields[name].annotation
+        model = next((part for part in get_args(annotation) if part is not type(None)), annotation)
     return list(model.model_fields)

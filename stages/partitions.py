@@ -1,7 +1,7 @@
 """Train the network of each partition, and keep of its confidences what the novelty classifiers h_l need."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +9,11 @@ import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import CONFIDENCES, Summary, as_confidence, summarise
-from outclass.networks import train as train_network
-from outclass.seeds import generator
 from outclass.sets import label_means, set_means
-from stages import command, files, folds, networks, paths, settings, tables
+from stages import command, files, folds, networks, paths, tables
 from stages.chunks import TABLES, Chunk, plan
+from stages.networks import OnStep
 from stages.params import load as load_params
-
-OnStep = Callable[[int, int], None]
 
 
 def run(repetition: int, fold: int) -> str:
@@ -51,21 +48,15 @@ def gather(chunks: list[Chunk]) -> str:
 def _train(chunk: Chunk, on_step: OnStep) -> dict[str, pd.DataFrame]:
     params = load_params()
     data = folds.load_fold(chunk.repetition, chunk.fold)
-    features = folds.load_features(data, params.embed.representation)
     numbers = list(chunk.partitions)
     taught = ~folds.load_presumed_novel(chunk.repetition, chunk.fold, data.known)[numbers]
-    train_items = data.where("train")
-    heads = train_network(
-        networks.settings_of(params.backbone),
-        features[train_items],
-        data.codes[train_items],
-        taught,
-        [generator(params.seed, "partition", chunk.repetition, chunk.fold, number) for number in numbers],
-        settings.device(),
-        on_step,
-    )
+    lessons = [
+        networks.partition_lesson(params, classes, chunk.repetition, chunk.fold, number)
+        for classes, number in zip(taught, numbers, strict=True)
+    ]
+    outputs = networks.activities(params.backbone, data, lessons, on_step)
     columns = np.nonzero(taught)[1].reshape(len(taught), -1)  # (H, k'): which class each output stands for
-    activations = np.take_along_axis(heads.activities(features), columns[:, None, :], axis=2)
+    activations = np.take_along_axis(outputs, columns[:, None, :], axis=2)
     sets = {role: folds.load_sets(chunk.repetition, data, role) for role in ("calibration", "test")}
     return {
         "sets": pd.concat(_set_rows(activations, columns, data, sets, numbers)),

@@ -3,6 +3,10 @@
 from pathlib import Path
 
 ITEMS = Path("data/items.parquet")
+SKIPPED_FILES = Path("data/skipped.parquet")
+FEATURES = Path("features")
+USED_ITEMS = FEATURES / "items.parquet"
+SKIPPED_ITEMS = FEATURES / "skipped.parquet"
 REPORT = Path("report")
 
 
@@ -12,7 +16,7 @@ def split(repetition: int, table: str) -> Path:
 
 
 def features(representation: str) -> Path:
-    return Path(f"features/{representation}.parquet")
+    return FEATURES / f"{representation}.parquet"
 
 
 def run(stage: str, repetition: int, fold: int) -> Path:

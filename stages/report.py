@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 
@@ -164,6 +165,17 @@ def describe(method: str) -> str:
     return f"{line[:1].upper()}{line[1:]}." if line else ""
 
 
+class Skipped(NamedTuple):
+    """Something that was left out because it could not be used; without a name, a whole class."""
+
+    name: str
+    label: str
+    reason: str
+
+
+MOST_SKIPPED = 200
+"""So many of them are listed on the page."""
+
 # --- the page --------------------------------------------------------------------------------------------
 
 
@@ -174,6 +186,7 @@ def html(
     params_text: str,
     notes: Sequence[str],
     dataset: str,
+    skipped: Sequence[Skipped] = (),
 ) -> str:
     """The whole report as one page that needs no network; figures are PNGs by the names of `figures.every`."""
     page = jinja2.Environment(
@@ -191,6 +204,8 @@ def html(
         papers_method=PAPERS_METHOD,
         measured=MEASURED,
         notes=notes,
+        skipped=skipped[:MOST_SKIPPED],
+        more_skipped=max(0, len(skipped) - MOST_SKIPPED),
         params_text=params_text,
     )
 

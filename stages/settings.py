@@ -22,7 +22,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OUTCLASS_", extra="ignore")
 
-    cache: Path = Field(HOME / "chunks", description="finished chunks of partitions; may be shared by workspaces")
+    cache: Path = Field(
+        HOME / "chunks", description="finished chunks of partitions and shards of features; may be shared by workspaces"
+    )
+    downloads: Path = Field(Path("downloads"), description="archives of public data sets, downloaded or placed there")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where networks are trained")
     slots: int | None = Field(None, ge=1, description="trainings at a time; default: one a GPU, else one a core")
     slots_per_gpu: int = Field(1, ge=1, description="trainings that share a GPU")

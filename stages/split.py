@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Ints, Strings
-from outclass.errors import OutclassError
 from outclass.partitions import balanced_subsets
 from outclass.seeds import generator
 from outclass.sets import draw_sets, random_ranks
-from stages import command, paths, tables
-from stages.params import Params, Split
+from stages import command, counts, paths, tables
+from stages.params import Params
 from stages.params import load as load_params
 
 ROLES = ("train", "calibration", "test")
@@ -19,16 +18,19 @@ SET_ROLES = ("calibration", "test")
 def run(repetition: int) -> str:
     """Write splits/r<repetition>/{classes,items,partitions,sets}.parquet."""
     params = load_params()
-    items = tables.read_frame(paths.ITEMS, tables.ITEMS, ["item", "class"])
+    views = tables.read_frame(paths.USED_ITEMS, tables.USED_ITEMS)
+    items = views[~views["mirrored"]]
     classes, labels = np.unique(items["class"].to_numpy(dtype=str), return_inverse=True)
-    check_counts(params.split, classes, labels)
+    source = items["split"].to_numpy(dtype=str)
+    counts.check_classes(params.split, len(classes))
+    counts.refuse_small(counts.small_classes(params.split, classes[labels], source))
 
     novel = draw_folds(params, len(classes), repetition)
-    items["role"] = draw_roles(params, labels, repetition)
+    items = items.assign(role=draw_roles(params, labels, source, repetition))
     items = items[items["role"] != ""]
     for table, schema, frame in (
         ("classes", tables.SPLIT_CLASSES, _memberships(novel, classes, "f")),
-        ("items", tables.SPLIT_ITEMS, items),
+        ("items", tables.SPLIT_ITEMS, with_mirror_images(items, views)),
         ("partitions", tables.SPLIT_PARTITIONS, draw_partitions(params, classes, novel, repetition)),
         ("sets", tables.SPLIT_SETS, draw_all_sets(params, items, repetition)),
     ):
@@ -39,49 +41,31 @@ def run(repetition: int) -> str:
     )
 
 
-def check_counts(split: Split, classes: Strings, labels: Ints) -> None:
-    """Refuse what the data cannot give, naming the parameter and the class."""
-    known = len(classes) - split.novel_classes
-    if known < 3:
-        raise OutclassError(
-            f"split.novel_classes = {split.novel_classes}, but there are {len(classes)} classes in {paths.ITEMS}: "
-            f"choose at most {len(classes) - 3}"
-        )
-    if known - split.presumed_novel_classes < 2:
-        raise OutclassError(
-            f"split.presumed_novel_classes = {split.presumed_novel_classes}, but a fold has {known} known classes: "
-            f"choose at most {known - 2}"
-        )
-    counts = np.bincount(labels)
-    smallest, size = str(classes[counts.argmin()]), int(counts.min())
-    used = split.items.train + split.items.calibration
-    test = size - used if split.items.test is None else split.items.test
-    if test < 1 or used + test > size:
-        raise OutclassError(
-            f"split.items asks for {split.items.train} train, {split.items.calibration} calibration and "
-            f"{split.items.test or 'at least 1'} test items of each class, but class {smallest!r} has {size} items"
-        )
-    largest = max(split.set_sizes)
-    for role, available in (("calibration", split.items.calibration), ("test", test)):
-        if largest > available:
-            raise OutclassError(
-                f"split.set_sizes has {largest}, but class {smallest!r} has {available} {role} items: "
-                f"choose smaller sets or more {role} items"
-            )
-
-
 def draw_folds(params: Params, classes: int, repetition: int) -> Bools:
     rng = generator(params.seed, "folds", repetition)
     return balanced_subsets(classes, params.split.novel_classes, params.split.folds_drawn, rng)
 
 
-def draw_roles(params: Params, labels: Ints, repetition: int) -> Strings:
-    """A role for each item, by its random rank in its class; "" for items that are not used."""
-    counts = params.split.items
-    test = len(labels) if counts.test is None else counts.test
-    ends = np.cumsum([counts.train, counts.calibration, test])
-    ranks = random_ranks(labels, generator(params.seed, "roles", repetition))
+def draw_roles(params: Params, labels: Ints, source: Strings, repetition: int) -> Strings:
+    """A role for each item, by its random rank in its class; "" for items that are not used.
+
+    Where the data set itself has train items, only they train, and they do nothing else.
+    """
+    wanted = params.split.items
+    test = len(labels) if wanted.test is None else wanted.test
+    ends = np.cumsum([wanted.train, wanted.calibration, test])
+    of_train = source == "train"
+    ranks = random_ranks(2 * labels + of_train, generator(params.seed, "roles", repetition))
+    if of_train.any():
+        ranks = np.where(of_train, np.where(ranks < wanted.train, ranks, ends[-1]), wanted.train + ranks)
     return np.array([*ROLES, ""])[np.searchsorted(ends, ranks, side="right")]
+
+
+def with_mirror_images(items: pd.DataFrame, views: pd.DataFrame) -> pd.DataFrame:
+    """The items with their roles and, as train items too, the mirror images of those that train."""
+    trains = items.loc[items["role"] == "train", "item"]
+    mirrored = views[views["mirrored"] & views["item"].isin(trains)]
+    return pd.concat([items, mirrored.assign(role="train")]).sort_values(["item", "mirrored"], kind="stable")
 
 
 def draw_partitions(params: Params, classes: Strings, novel: Bools, repetition: int) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """The Parquet tables between the stages: one schema each, checked on write and on read."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,27 @@ from outclass.errors import OutclassError
 from stages.files import finished
 
 LABEL = pa.dictionary(pa.int32(), pa.string())
-VECTOR = pa.list_(pa.float32())
-"""Marks a column of vectors; the written type is a list of fixed size."""
+VECTOR, BYTES = pa.list_(pa.float32()), pa.list_(pa.uint8())
+"""Mark a column of vectors; the written type is a list of fixed size."""
 
 # What r, f, l, s mean: repetition, fold, partition, set size. A set's number is unique within its size.
-ITEMS = pa.schema([("item", pa.int64()), ("name", pa.string()), ("class", LABEL), ("image", pa.binary())])
+# `split` is what the data set itself says of an item: train, test, or nothing.
+ITEMS = pa.schema([("item", pa.int64()), ("name", pa.string()), ("class", LABEL), ("split", LABEL)])
+IMAGES = pa.schema([*ITEMS, ("image", pa.binary())])
+GIVEN = pa.schema([*ITEMS, ("features", VECTOR)])
+SKIPPED = pa.schema([("name", pa.string()), ("class", LABEL), ("reason", pa.string())])
+# An image gives one row as it is and, where asked for, one mirrored: two views of the same item.
+_VIEW = [("item", pa.int64()), ("mirrored", pa.bool_())]
+USED_ITEMS = pa.schema([*_VIEW, ("name", pa.string()), ("class", LABEL), ("split", LABEL)])
 SPLIT_CLASSES = pa.schema([("f", pa.int32()), ("class", LABEL), ("role", LABEL)])
-SPLIT_ITEMS = pa.schema([("item", pa.int64()), ("class", LABEL), ("role", LABEL)])
+SPLIT_ITEMS = pa.schema([*_VIEW, ("name", pa.string()), ("class", LABEL), ("role", LABEL)])
 SPLIT_PARTITIONS = pa.schema([("f", pa.int32()), ("l", pa.int32()), ("class", LABEL), ("role", LABEL)])
 SPLIT_SETS = pa.schema(
     [("s", pa.int32()), ("set", pa.int32()), ("class", LABEL), ("item", pa.int64()), ("role", LABEL)]
 )
-FEATURES = pa.schema([("item", pa.int64()), ("features", VECTOR)])
-CONFIDENCES = pa.schema([("item", pa.int64()), ("class", LABEL), ("role", LABEL), ("confidences", VECTOR)])
+FEATURES = pa.schema([*_VIEW, ("features", VECTOR)])
+PIXELS = pa.schema([*_VIEW, ("features", BYTES)])
+CONFIDENCES = pa.schema([*_VIEW, ("class", LABEL), ("role", LABEL), ("confidences", VECTOR)])
 COLUMNS = pa.schema([("column", pa.int32()), ("class", LABEL)])
 
 _SUMMARY = [(name, pa.float32()) for name in ("u1", "u2", "u_min", "energy")]
@@ -58,18 +68,65 @@ REPORT_SCORES = pa.schema([("r", pa.int32()), ("f", pa.int32()), *SCORES])
 
 def write(path: Path, schema: pa.Schema, columns: Any) -> None:
     """Write a data frame or a mapping of columns; a column of vectors is a 2-d array."""
+    _write(path, _table(path, schema, columns))
+
+
+@contextmanager
+def writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[Any], None]]:
+    """Write a table part by part, each a row group, so that it need never be in memory as a whole.
+
+    A table without parts is not written: with columns of vectors, nobody could tell their width.
+    """
+    with finished(path) as unfinished, ExitStack() as stack:
+        output: pq.ParquetWriter | None = None
+
+        def write_part(columns: Any) -> None:
+            nonlocal output
+            part = _table(path, schema, columns)
+            if output is None:
+                output = stack.enter_context(pq.ParquetWriter(unfinished, part.schema, write_page_checksum=True))
+            if part.schema != output.schema:
+                raise OutclassError(f"{path}: a part has {part.schema} instead of {output.schema}")
+            output.write_table(part, row_group_size=max(1, len(part)))
+
+        yield write_part
+
+
+def _table(path: Path, schema: pa.Schema, columns: Any) -> pa.Table:
     arrays = [_to_arrow(path, field, columns) for field in schema]
     for field, array in zip(schema, arrays, strict=True):
         if len(array) != len(arrays[0]):
             raise OutclassError(f"{path}: column {field.name} has {len(array)} rows, {schema[0].name} {len(arrays[0])}")
-    _write(path, pa.Table.from_arrays(arrays, names=schema.names))
+    return pa.Table.from_arrays(arrays, names=schema.names)
 
 
 def read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
     """Read a table, or some of its columns; one that is damaged or does not fit its schema is refused."""
+    with _readable(path, schema):
+        return pq.read_table(path, columns=columns, page_checksum_verification=True)
+
+
+def read_rows(path: Path, schema: pa.Schema, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
+    """Rows ``first`` to ``last`` (exclusive); only the row groups that hold them are read."""
+    with _readable(path, schema), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        ends = np.cumsum(sizes, dtype=int)
+        groups = np.flatnonzero((ends > first) & (ends - sizes < last))
+        rows = file.read_row_groups(groups.tolist(), columns=columns)
+        return rows.slice(first - int((ends - sizes)[groups[0]]) if len(groups) else 0, last - first)
+
+
+def count_rows(path: Path, schema: pa.Schema) -> int:
+    with _readable(path, schema):
+        return int(pq.read_metadata(path).num_rows)
+
+
+@contextmanager
+def _readable(path: Path, schema: pa.Schema) -> Iterator[None]:
+    """Turn what may go wrong into words; check the schema first."""
     try:
         _check(path, pq.read_schema(path), schema)
-        return pq.read_table(path, columns=columns, page_checksum_verification=True)
+        yield
     except FileNotFoundError:
         raise OutclassError(f"{path}: not found; run `dvc repro` to make it") from None
     except (pa.ArrowException, OSError) as error:
@@ -108,8 +165,8 @@ def _to_arrow(path: Path, field: pa.Field, columns: Any) -> pa.Array:
         raise OutclassError(f"{path}: column {field.name} is missing from what is to be written")
     values = columns[field.name]
     try:
-        if field.type == VECTOR:
-            matrix = np.ascontiguousarray(values, dtype=np.float32)
+        if field.type in (VECTOR, BYTES):
+            matrix = np.ascontiguousarray(values, dtype=field.type.value_type.to_pandas_dtype())
             return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
         array = pa.array(values if isinstance(values, list) else np.asarray(values))
         if field.type == LABEL:
@@ -137,8 +194,8 @@ def _check(path: Path, stored: pa.Schema, schema: pa.Schema) -> None:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    if wanted == VECTOR:
-        return bool(pa.types.is_fixed_size_list(found) and found.value_type == VECTOR.value_type)
+    if wanted in (VECTOR, BYTES):
+        return bool(pa.types.is_fixed_size_list(found) and found.value_type == wanted.value_type)
     return bool(found == wanted)
 
 

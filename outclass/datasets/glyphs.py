@@ -1,7 +1,7 @@
 """The embedded default data set: 100 characters in 16 faces, drawn from a seed and without a network."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from outclass.datasets import Item, png
 from outclass.errors import OutclassError
 
 # The text faces that ship with matplotlib and hold every character below.
@@ -142,6 +143,16 @@ class Distortion:
             value = getattr(self, name)
             if not 0 <= value <= most:
                 raise OutclassError(f"distortion {name} is {value}: it must lie between 0 and {most:g}")
+
+
+def items(
+    classes: Sequence[str], images_per_class: int, side: int, distortion: Distortion, seed: int
+) -> Iterator[Item]:
+    """What ``render`` draws, class by class, as files."""
+    _check_request(classes, images_per_class, side, seed)
+    for name in classes:
+        for index, image in enumerate(_render_class(name, images_per_class, side, distortion, seed)):
+            yield Item(f"{name}/{index:04}", name, "", png(image))
 
 
 def render(

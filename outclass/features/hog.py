@@ -6,6 +6,7 @@ import numpy as np
 from skimage.feature import hog
 
 from outclass.arrays import Floats, Ints
+from outclass.errors import OutclassError
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class HogSettings:
 
 def histograms(images: Ints, settings: HogSettings) -> Floats:
     """Grey images (n, height, width) with values 0..255 -> HOG features (n, d) in float32."""
+    check_size(min(images.shape[1:]), settings)
     unit = images.astype(np.float32) / 255
     return np.stack(
         [
@@ -29,3 +31,11 @@ def histograms(images: Ints, settings: HogSettings) -> Floats:
             for image in unit
         ]
     )
+
+
+def check_size(side: int, settings: HogSettings) -> None:
+    if side < settings.cell * settings.block:
+        raise OutclassError(
+            f"embed.hog: a block of {settings.block} cells of {settings.cell} pixels does not fit images of {side} "
+            f"pixels: choose smaller cells or blocks, or a larger embed.hog.side"
+        )

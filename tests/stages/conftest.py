@@ -54,8 +54,8 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         shutil.copy(ROOT / "presets/tiny.yaml", "params.yaml")
         download.run()
-        split.run(0)
         embed.run()
+        split.run(0)
         for fold in FOLDS:
             backbone.run(0, fold)
             partitions.run(0, fold)
@@ -111,7 +111,7 @@ def corrupt(project: Path) -> Callable[[Any], None]:
         assert hit.any()
         features = features.copy()
         features[hit] = np.random.default_rng(7).normal(size=features[hit].shape)
-        tables.write(paths.features("hog"), tables.FEATURES, {"item": frame["item"], "features": features})
+        tables.write(paths.features("hog"), tables.FEATURES, {**frame, "features": features})
 
     return randomise
 

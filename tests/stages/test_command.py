@@ -85,13 +85,13 @@ def test_a_stage_runs_on_one_thread(capsys):
     ("module", "arguments", "code", "line"),
     [
         ("split", ["--repetition", "0"], 0, r"split@0: 3 folds of 9 known and 3 novel classes, 4 partitions each \(.*"),
-        ("split", ["--repetition", "0"], 1, r"split@0: error: data/items.parquet: not found; run `dvc repro` .*"),
+        ("split", ["--repetition", "0"], 1, r"split@0: error: features/items.parquet: not found; run `dvc repro` .*"),
     ],
     ids=["success", "error"],
 )
 def test_a_stage_as_a_process_prints_one_line(project, module, arguments, code, line):
     if code:
-        (project / "data/items.parquet").unlink()
+        (project / "features/items.parquet").unlink()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", f"stages.{module}", *arguments],

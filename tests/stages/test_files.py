@@ -134,7 +134,8 @@ def text(path):
     files.write_text(path, "x" * 100_000)
 
 def table(path):
-    columns = {"item": np.arange(9000), "features": np.random.default_rng(0).normal(size=(9000, 9))}
+    rng = np.random.default_rng(0)
+    columns = {"item": np.arange(9000), "mirrored": np.arange(9000) < 0, "features": rng.normal(size=(9000, 9))}
     tables.write(path, tables.FEATURES, columns)
 
 def folder(path):

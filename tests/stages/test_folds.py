@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from outclass.errors import OutclassError
-from stages import folds, paths, tables
+from stages import folds, paths, split, tables
 
 
 @pytest.fixture
@@ -39,6 +39,68 @@ class TestFold:
     def test_that_was_not_drawn_is_refused(self, project):
         with pytest.raises(OutclassError, match=r"no fold 3; raise split\.folds_drawn"):
             folds.load_fold(0, 3)
+
+
+class TestMirrorImages:
+    """Every image of the tiny run also mirrored: twice the views, in the features' table and in the split."""
+
+    @pytest.fixture
+    def mirrored(self, project) -> folds.Fold:
+        used = tables.read_frame(paths.USED_ITEMS, tables.USED_ITEMS)
+        tables.write(paths.USED_ITEMS, tables.USED_ITEMS, pd.concat([used, used.assign(mirrored=True)]))
+        frame, vectors = tables.read_vectors(paths.features("hog"), tables.FEATURES, "features")
+        views = pd.concat([frame.assign(mirrored=True), frame])
+        tables.write(paths.features("hog"), tables.FEATURES, {**views, "features": np.concatenate([-vectors, vectors])})
+        self.before = folds.load_fold(0, 0)
+        split.run(0)
+        return folds.load_fold(0, 0)
+
+    def test_train_and_do_nothing_else(self, mirrored):
+        assert set(mirrored.roles[mirrored.mirrored]) == {"train"}
+        trains = mirrored.where("train")
+        assert sorted(mirrored.items[trains & mirrored.mirrored]) == sorted(mirrored.items[trains & ~mirrored.mirrored])
+        assert (mirrored.codes[mirrored.mirrored] >= 0).all()
+
+    def test_change_nothing_for_the_images_themselves(self, mirrored):
+        plain = ~mirrored.mirrored
+        for name in ("items", "names", "classes", "codes", "roles"):
+            np.testing.assert_array_equal(getattr(mirrored, name)[plain], getattr(self.before, name))
+
+    def test_have_the_features_of_their_own(self, mirrored):
+        features = folds.load_features(mirrored, paths.features("hog"))
+        pairs = {}
+        for item, is_mirrored, vector in zip(mirrored.items, mirrored.mirrored, features, strict=True):
+            pairs.setdefault(item, {})[bool(is_mirrored)] = vector
+        both = [pair for pair in pairs.values() if len(pair) == 2]
+        assert len(both) == 9 * 12
+        assert all((pair[True] == -pair[False]).all() for pair in both)
+
+    def test_are_in_no_set(self, mirrored):
+        for role in ("calibration", "test"):
+            for sets in folds.load_sets(0, mirrored, role).values():
+                assert not mirrored.mirrored[sets.members].any()
+
+    def test_without_features_are_named(self, mirrored):
+        frame, vectors = tables.read_vectors(paths.features("hog"), tables.FEATURES, "features")
+        plain = ~frame["mirrored"].to_numpy()
+        tables.write(paths.features("hog"), tables.FEATURES, {**frame[plain], "features": vectors[plain]})
+        with pytest.raises(OutclassError, match="the mirror image of item"):
+            folds.load_features(mirrored, paths.features("hog"))
+
+
+class TestImages:
+    def test_are_squares_of_three_channels(self, fold):
+        rng = np.random.default_rng(0)
+        pixels = rng.integers(0, 256, (288, 5 * 5 * 3), dtype=np.uint8)
+        path = paths.features("pixels")
+        tables.write(path, tables.PIXELS, {"item": np.arange(288), "mirrored": np.zeros(288, bool), "features": pixels})
+        images = folds.load_images(fold, path)
+        assert images.shape == (len(fold.items), 5, 5, 3)
+        np.testing.assert_array_equal(images, pixels[fold.items].reshape(-1, 5, 5, 3))
+
+    def test_are_no_features(self, fold):
+        with pytest.raises(OutclassError, match="column features"):
+            folds.load_images(fold, paths.features("hog"))
 
 
 class TestSets:
@@ -89,22 +151,22 @@ class TestPresumedNovel:
 
 class TestFeatures:
     def test_follow_the_folds_items_whatever_their_order_in_the_file(self, fold):
-        before = folds.load_features(fold, "hog")
+        before = folds.load_features(fold, paths.features("hog"))
         frame, vectors = tables.read_vectors(paths.features("hog"), tables.FEATURES, "features")
         order = np.random.default_rng(0).permutation(len(frame))
-        shuffled = {"item": frame["item"].to_numpy()[order], "features": vectors[order]}
+        shuffled = {**frame.iloc[order], "features": vectors[order]}
         tables.write(paths.features("hog"), tables.FEATURES, shuffled)
-        np.testing.assert_array_equal(folds.load_features(fold, "hog"), before)
+        np.testing.assert_array_equal(folds.load_features(fold, paths.features("hog")), before)
         row = frame["item"].tolist().index(fold.items[5])
         np.testing.assert_array_equal(before[5], vectors[row])
 
     def test_that_lack_an_item_are_refused_by_its_number(self, fold):
         frame, vectors = tables.read_vectors(paths.features("hog"), tables.FEATURES, "features")
         kept = (frame["item"] != fold.items[7]).to_numpy()
-        columns = {"item": frame["item"][kept], "features": vectors[kept]}
+        columns = {**frame[kept], "features": vectors[kept]}
         tables.write(paths.features("hog"), tables.FEATURES, columns)
         with pytest.raises(OutclassError, match=rf"hog\.parquet: item {fold.items[7]} is missing; run `dvc repro"):
-            folds.load_features(fold, "hog")
+            folds.load_features(fold, paths.features("hog"))
 
 
 def test_score_rows_call_sets_of_unknown_classes_novel():

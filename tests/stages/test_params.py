@@ -12,6 +12,11 @@ from stages import params
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))]
 
+NIN = {
+    **{"width": 8, "blocks": 3, "pointwise": 1, "epochs": 1, "batch": 16, "learning_rate": 0.05, "momentum": 0.9},
+    **{"weight_decay": 0.0, "dropout": 0.0, "flip": False, "shift": 0, "whitening": None},
+}
+
 
 def parsed(values: dict[str, Any], key: str, value: Any) -> params.Params:
     *groups, name = key.split(".")
@@ -23,10 +28,11 @@ def parsed(values: dict[str, Any], key: str, value: Any) -> params.Params:
 
 
 def leaf_lines(node: yaml.Node) -> Iterator[int]:
-    """The lines (from 0) on which a value stands; a list is one value."""
+    """The lines (from 0) on which a value stands; a list is one value, and a class left out has its reason beside it."""
     if isinstance(node, yaml.MappingNode):
-        for _, value in node.value:
-            yield from leaf_lines(value)
+        for name, value in node.value:
+            if name.value != "leave_out":
+                yield from leaf_lines(value)
     else:
         yield node.start_mark.line
 
@@ -173,3 +179,84 @@ def test_a_missing_file_is_named_with_what_to_do(tmp_path):
 def test_parameters_cannot_be_changed_by_a_stage(tiny):
     with pytest.raises(ValueError, match="frozen"):
         params.parse(tiny, "params.yaml").split.items.train = 5
+
+
+class TestWhatIsChosenByName:
+    """A source, representation or network that takes parameters must have them; others may be absent."""
+
+    @pytest.mark.parametrize(
+        ("group", "key", "choice"),
+        [
+            ("download", "source", "table"),
+            ("backbone", "network", "nin"),
+            ("backbone", "network", "ridge"),
+            ("embed", "representations", "pretrained"),
+        ],
+    )
+    def test_must_be_described(self, tiny, group, key, choice):
+        tiny[group].pop(choice, None)
+        with pytest.raises(
+            OutclassError, match=rf"params\.yaml: {group}: {key} has {choice}, but the parameters below"
+        ):
+            parsed(tiny, f"{group}.{key}", [choice] if key == "representations" else choice)
+
+    def test_needs_no_description_of_the_others(self, tiny):
+        del tiny["backbone"]["ridge"]
+        assert parsed(tiny, "seed", 1).backbone.ridge is None
+
+    def test_a_typing_error_inside_it_is_named(self, tiny):
+        with pytest.raises(
+            OutclassError, match=r"download\.glyphs\.contrasts: unknown parameter; did you mean contrast"
+        ):
+            parsed(tiny, "download.glyphs.contrasts", 1)
+
+
+class TestInputs:
+    @pytest.mark.parametrize("stage", ["backbone", "baselines"])
+    def test_must_be_what_embed_writes(self, tiny, stage):
+        with pytest.raises(
+            OutclassError, match=rf"{stage}\.input is features/hgo\.parquet, but .*features/hog\.parquet"
+        ):
+            parsed(tiny, f"{stage}.input", "features/hgo.parquet")
+
+    def test_pixels_are_for_convolutional_networks_only(self, tiny):
+        tiny["embed"] |= {"representations": ["hog", "pixels"], "pixels": {"side": 16}}
+        with pytest.raises(OutclassError, match=r"baselines\.input is features/pixels\.parquet"):
+            parsed(tiny, "baselines.input", "features/pixels.parquet")
+
+    def test_a_convolutional_network_needs_pixels(self, tiny):
+        tiny["backbone"] |= {"network": "nin", "nin": NIN}
+        with pytest.raises(OutclassError, match=r"backbone\.input is features/hog\.parquet, but .* missing"):
+            parsed(tiny, "seed", 0)
+
+    def test_confidences_of_ones_own_may_lie_anywhere(self, tiny):
+        tiny["backbone"]["network"] = "given"
+        assert parsed(tiny, "backbone.input", "somewhere").backbone.input == "somewhere"
+
+    def test_confidences_of_ones_own_have_no_mirror_images(self, tiny):
+        tiny["backbone"]["network"] = "given"
+        with pytest.raises(OutclassError, match=r"embed\.mirrored must be false"):
+            parsed(tiny, "embed.mirrored", True)
+
+
+@pytest.mark.parametrize("role", ["calibration", "test"])
+def test_sets_larger_than_a_class_can_fill_are_refused(tiny, role):
+    tiny["split"]["items"][role] = 2
+    with pytest.raises(OutclassError, match=rf"split: set_sizes has 3, but items\.{role} = 2"):
+        parsed(tiny, "seed", 0)
+
+
+@pytest.mark.parametrize("network", ["alexnet", "vgg16", "efficientnet_lite0", "timm/resnet18.a1_in1k"])
+def test_pretrained_networks_go_by_name(tiny, network):
+    tiny["embed"] |= {"pretrained": {"network": network, "side": 64, "batch": 8}}
+    assert parsed(tiny, "seed", 0).embed.pretrained.network == network
+
+
+def test_an_unknown_pretrained_network_is_refused(tiny):
+    tiny["embed"] |= {"pretrained": {"network": "overfeat", "side": 64, "batch": 8}}
+    with pytest.raises(OutclassError, match=r"embed\.pretrained\.network"):
+        parsed(tiny, "seed", 0)
+
+
+def test_the_default_parameters_are_the_glyphs_preset():
+    assert (ROOT / "params.yaml").read_text() == (ROOT / "presets/glyphs.yaml").read_text()

@@ -36,7 +36,7 @@ def network(project):
     data = folds.load_fold(0, 1)
     presumed = classes_of("partitions", 1, "known")
     taught = np.isin(data.known, presumed[presumed["l"] == 3]["class"].astype(str))
-    features = folds.load_features(data, "hog")
+    features = folds.load_features(data, paths.features("hog"))
     train = data.where("train")
     flat = FlatSettings(**chosen.backbone.flat.model_dump())
     stream = generator(chosen.seed, "partition", 0, 1, 3)

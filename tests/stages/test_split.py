@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outclass.errors import OutclassError
-from stages import paths, split, tables
-from stages.params import Params, parse
+from stages import counts, paths, split, tables
+from stages.params import Params, load, parse
 
-TINY = yaml.safe_load((Path(__file__).resolve().parents[2] / "presets/tiny.yaml").read_text())
+PRESETS = Path(__file__).resolve().parents[2] / "presets"
+TINY = yaml.safe_load((PRESETS / "tiny.yaml").read_text())
 REPRODUCIBLE = settings(derandomize=True, database=None, deadline=None, max_examples=30)
 
 
@@ -29,6 +30,7 @@ def small_params(draw: st.DrawFn) -> Params:
     novel = draw(st.integers(1, classes - 3))
     items = {"train": draw(st.integers(1, 5)), "calibration": draw(st.integers(1, 6))}
     items["test"] = draw(st.none() | st.integers(1, 6))
+    largest = min(4, items["calibration"], items["test"] or 4)
     values["seed"] = draw(st.integers(0, 2**32))
     values["folds"] = [0]
     values["download"]["glyphs"]["classes"] = classes
@@ -38,7 +40,7 @@ def small_params(draw: st.DrawFn) -> Params:
         "partitions": draw(st.integers(1, 12)),
         "presumed_novel_classes": draw(st.integers(1, classes - novel - 2)),
         "items": items,
-        "set_sizes": draw(st.lists(st.integers(1, 4), min_size=1, unique=True)),
+        "set_sizes": draw(st.lists(st.integers(1, largest), min_size=1, unique=True)),
     }
     return parse(values, "generated")
 
@@ -51,8 +53,8 @@ def names_of(params: Params) -> np.ndarray:
 def params_and_items(draw: st.DrawFn) -> tuple[Params, pd.DataFrame]:
     """Items in any order, with a few more in some classes than are asked for."""
     params = draw(small_params())
-    counts = params.split.items
-    least = counts.train + counts.calibration + (counts.test or 1)
+    wanted = params.split.items
+    least = wanted.train + wanted.calibration + (wanted.test or 1)
     sizes = [least + draw(st.integers(0, 3)) for _ in names_of(params)]
     classes = np.repeat(names_of(params), sizes)
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(classes))
@@ -61,7 +63,8 @@ def params_and_items(draw: st.DrawFn) -> tuple[Params, pd.DataFrame]:
 
 def with_roles(params: Params, items: pd.DataFrame, repetition: int) -> pd.DataFrame:
     labels = np.unique(items["class"].to_numpy(dtype=str), return_inverse=True)[1]
-    frame = items.assign(role=split.draw_roles(params, labels, repetition))
+    source = items["split"].to_numpy(dtype=str) if "split" in items else np.full(len(items), "")
+    frame = items.assign(role=split.draw_roles(params, labels, source, repetition))
     return frame[frame["role"] != ""]
 
 
@@ -95,13 +98,13 @@ class TestRoles:
     @given(params_and_items(), st.integers(0, 5))
     def test_every_class_gives_as_many_items_of_each_role_as_asked(self, drawn, repetition):
         params, items = drawn
-        counts = params.split.items
+        wanted = params.split.items
         for name, rows in with_roles(params, items, repetition).groupby("class"):
             found = rows["role"].value_counts()
             available = (items["class"] == name).sum()
-            assert found["train"] == counts.train
-            assert found["calibration"] == counts.calibration
-            assert found["test"] == (counts.test or available - counts.train - counts.calibration)
+            assert found["train"] == wanted.train
+            assert found["calibration"] == wanted.calibration
+            assert found["test"] == (wanted.test or available - wanted.train - wanted.calibration)
 
     @REPRODUCIBLE
     @given(params_and_items())
@@ -112,8 +115,26 @@ class TestRoles:
 
     def test_other_repetitions_draw_others(self):
         labels = np.repeat(np.arange(12), 24)
-        params = parse(TINY, "tiny")
-        assert (split.draw_roles(params, labels, 0) != split.draw_roles(params, labels, 1)).any()
+        params, source = parse(TINY, "tiny"), np.full(len(labels), "")
+        assert (split.draw_roles(params, labels, source, 0) != split.draw_roles(params, labels, source, 1)).any()
+
+    @REPRODUCIBLE
+    @given(params_and_items(), st.integers(0, 3), st.integers(0, 3))
+    def test_only_what_the_data_set_calls_train_trains(self, drawn, repetition, more):
+        """A data set with its own train items: each class has those it needs of them, and some more."""
+        params, items = drawn
+        train = pd.DataFrame({"class": np.repeat(names_of(params), params.split.items.train + more), "split": "train"})
+        items = pd.concat([items.assign(split="test"), train])
+        items = items.assign(item=np.arange(len(items))).sample(frac=1, random_state=repetition)
+        given_roles = with_roles(params, items, repetition)
+        assert ((given_roles["role"] == "train") == (given_roles["split"] == "train")).all()
+        for name, rows in given_roles.groupby("class"):
+            found = rows["role"].value_counts()
+            rest = ((items["class"] == name) & (items["split"] == "test")).sum()
+            assert found["train"] == params.split.items.train
+            assert found["calibration"] == params.split.items.calibration
+            left = rest - params.split.items.calibration
+            assert found["test"] == min(left, params.split.items.test or left)
 
 
 class TestPartitions:
@@ -210,38 +231,99 @@ class TestImpossible:
             ({"novel_classes": 10}, ["split.novel_classes = 10", "12 classes", "at most 9"]),
             ({"novel_classes": 50}, ["split.novel_classes = 50", "12 classes"]),
             ({"presumed_novel_classes": 8}, ["split.presumed_novel_classes = 8", "9 known", "at most 7"]),
-            ({"set_sizes": [1, 7]}, ["split.set_sizes has 7", "'digit-1' has 6 calibration items"]),
         ],
     )
     def test_counts_are_refused_by_parameter(self, changes, words):
-        names = np.array(["digit-1", *(f"latin-{n}" for n in range(11))])
-        labels = np.repeat(np.arange(12), 24)
         with pytest.raises(OutclassError) as caught:
-            split.check_counts(with_split(parse(TINY, "tiny"), **changes).split, names, labels)
-        assert all(word in str(caught.value) for word in words)
-
-    @pytest.mark.parametrize(
-        ("test", "size", "words"),
-        [
-            (6, 23, ["split.items", "12 train", "6 calibration", "6 test", "'b'", "has 23 items"]),
-            (None, 18, ["split.items", "at least 1 test", "'b'", "has 18 items"]),
-            (None, 20, ["split.set_sizes has 3", "'b'", "has 2 test items"]),
-        ],
-    )
-    def test_a_class_that_is_too_small_is_named(self, test, size, words):
-        params = parse(TINY, "tiny")
-        items = params.split.items.model_copy(update={"test": test})
-        names = np.array([*"abcdefgh"])
-        labels = np.repeat(np.arange(8), [24, size, *[24] * 6])
-        with pytest.raises(OutclassError) as caught:
-            split.check_counts(with_split(params, items=items).split, names, labels)
+            counts.check_classes(with_split(parse(TINY, "tiny"), **changes).split, 12)
         assert all(word in str(caught.value) for word in words)
 
     def test_the_largest_counts_that_fit_are_accepted(self):
         params = with_split(parse(TINY, "tiny"), novel_classes=9, presumed_novel_classes=1, set_sizes=[6])
-        names = np.array([f"class-{n}" for n in range(12)])
-        split.check_counts(params.split, names, np.repeat(np.arange(12), 24))
+        counts.check_classes(params.split, 12)
         assert split.draw_folds(params, 12, 0).sum() == 27
+
+    def test_every_class_that_is_too_small_is_named_with_what_it_lacks(self):
+        """12 train, 6 calibration and a test set of 3 make 21."""
+        chosen = parse(TINY, "tiny").split
+        classes = np.repeat(["a", "b", "c", "d"], [21, 20, 24, 3])
+        small = counts.small_classes(chosen, classes, np.full(len(classes), ""))
+        assert list(small) == ["b", "d"]
+        assert small["b"].startswith("has 20 items, split.items and split.set_sizes ask for at least 21 (12 train")
+        with pytest.raises(OutclassError) as caught:
+            counts.refuse_small(small)
+        assert all(word in str(caught.value) for word in ("'b': has 20", "'d': has 3", "on_bad_item: skip"))
+
+    def test_the_data_sets_own_parts_are_counted_apart(self):
+        """12 of the train part, and 6 + 3 of the rest."""
+        chosen = parse(TINY, "tiny").split
+        classes = np.repeat(["a", "b", "c"], [12 + 9, 11 + 30, 30 + 8])
+        source = np.repeat(["train", "test"] * 3, [12, 9, 11, 30, 30, 8])
+        small = counts.small_classes(chosen, classes, source)
+        assert list(small) == ["b", "c"]
+        assert small["b"].startswith("has 11 and 30, ")
+        assert "ask for 12 of its train part and 9 of the rest" in small["c"]
+
+    @REPRODUCIBLE
+    @given(params_and_items(), st.integers(0, 5))
+    def test_a_class_is_small_just_when_it_cannot_fill_its_roles(self, drawn, lacking):
+        params, items = drawn
+        items = items[items["class"].ne("class-00") | (items.groupby("class").cumcount() >= lacking)]
+        small = counts.small_classes(params.split, items["class"].to_numpy(dtype=str), np.full(len(items), ""))
+        roles = with_roles(params, items, 0).groupby("class")["role"].value_counts().unstack(fill_value=0)
+        wanted = {"train": params.split.items.train, "calibration": params.split.items.calibration}
+        wanted["test"] = max(params.split.set_sizes)
+        lack = roles.reindex(columns=list(wanted), index=names_of(params), fill_value=0) < pd.Series(wanted)
+        assert set(small) == set(lack.index[lack.any(axis=1)]) & set(items["class"])
+
+
+class TestThePapersCounts:
+    """The real presets, on items as many as the real data sets have."""
+
+    def run(self, preset: str, items: pd.DataFrame, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, pd.DataFrame]:
+        patch.chdir(folder)
+        Path("params.yaml").write_text((PRESETS / f"{preset}.yaml").read_text())
+        columns = {"mirrored": False, "name": items["item"].astype(str), "split": "", **items}
+        tables.write(paths.USED_ITEMS, tables.USED_ITEMS, pd.DataFrame(columns))
+        split.run(0)
+        schemas = {"classes": tables.SPLIT_CLASSES, "items": tables.SPLIT_ITEMS, "partitions": tables.SPLIT_PARTITIONS}
+        return {name: tables.read_frame(paths.split(0, name), schema) for name, schema in schemas.items()}
+
+    @staticmethod
+    def counts(frame: pd.DataFrame, *by: str) -> set[tuple[int, int]]:
+        found = frame.groupby([*by, "role"]).size().unstack()
+        return set(zip(found["known"], found["novel"], strict=True))
+
+    def test_cifar100(self, tmp_path, monkeypatch):
+        items = pd.DataFrame({"item": np.arange(60_000), "class": [f"c{n % 100:02}" for n in range(60_000)]})
+        items["split"] = np.where(items["item"] < 50_000, "train", "test")
+        found = self.run("cifar100", items, tmp_path, monkeypatch)
+        assert found["classes"]["f"].nunique() == 11
+        assert self.counts(found["classes"], "f") == {(89, 11)}
+        assert found["partitions"].groupby("f")["l"].nunique().unique().tolist() == [27]
+        assert self.counts(found["partitions"], "f", "l") == {(78, 11)}
+        roles = found["items"].groupby(["class", "role"]).size().unstack()
+        assert roles.drop_duplicates().to_dict("records") == [{"calibration": 50, "test": 50, "train": 500}]
+        assert (found["items"].loc[found["items"]["role"] == "train", "item"] < 50_000).all()
+
+    def test_caltech256(self, tmp_path, monkeypatch):
+        sizes = np.linspace(80, 827, 250).astype(int)
+        items = pd.DataFrame({"class": np.repeat([f"c{n:03}" for n in range(250)], sizes)})
+        found = self.run("caltech256", items.assign(item=np.arange(len(items))), tmp_path, monkeypatch)
+        assert found["classes"]["f"].nunique() == 10
+        assert self.counts(found["classes"], "f") == {(224, 26)}
+        assert found["partitions"].groupby("f")["l"].nunique().unique().tolist() == [40]
+        assert self.counts(found["partitions"], "f", "l") == {(200, 24)}
+        roles = found["items"].groupby(["class", "role"]).size().unstack()
+        assert (roles["train"] == 60).all()
+        assert (roles["calibration"] == 10).all()
+        assert roles["test"].tolist() == (sizes - 70).tolist()
+
+    @pytest.mark.parametrize(("preset", "runs"), [("cifar100", (3, 11)), ("caltech256", (4, 10))])
+    def test_repetitions_and_folds(self, preset, runs):
+        chosen = load(PRESETS / f"{preset}.yaml")
+        assert (len(chosen.repetitions), len(chosen.folds)) == runs
+        assert chosen.split.folds_drawn == runs[1]
 
 
 class TestRun:

@@ -17,6 +17,7 @@ def column(kind: pa.DataType) -> np.ndarray:
     examples = {
         tables.LABEL: np.array(["b", "a", "b", "Ϡ", ""]),
         tables.VECTOR: np.arange(15, dtype=np.float32).reshape(5, 3) / 7,
+        tables.BYTES: np.arange(241, 256, dtype=np.uint8).reshape(5, 3),
         pa.string(): np.array(["x/0000", "", "y", "z", "ß"]),
         pa.binary(): np.array([b"\x00\xff", b"", b"png", b"1", b"2"], dtype=object),
         pa.int64(): np.array([2**40, -1, 0, 3, 4]),
@@ -49,8 +50,9 @@ class TestEverySchema:
     def test_values_come_back_as_they_were(self, path, name):
         schema, given = SCHEMAS[name], columns(SCHEMAS[name])
         tables.write(path, schema, given)
-        vectors = [field.name for field in schema if field.type == tables.VECTOR]
-        plain = [field.name for field in schema if field.type != tables.VECTOR]
+        kinds = (tables.VECTOR, tables.BYTES)
+        vectors = [field.name for field in schema if field.type in kinds]
+        plain = [field.name for field in schema if field.type not in kinds]
         found = tables.read_frame(path, schema, plain)
         assert list(found.columns) == plain
         for key in plain:
@@ -59,7 +61,7 @@ class TestEverySchema:
             np.testing.assert_array_equal(tables.read_vectors(path, schema, key)[1], given[key])
 
     def test_a_frame_is_written_like_a_mapping(self, path, name, tmp_path):
-        plain = pa.schema([field for field in SCHEMAS[name] if field.type != tables.VECTOR])
+        plain = pa.schema([field for field in SCHEMAS[name] if field.type not in (tables.VECTOR, tables.BYTES)])
         given = columns(plain)
         tables.write(path, plain, given)
         tables.write(tmp_path / "frame.parquet", plain, pd.DataFrame(given, index=[9, 9, 7, 1, 0]))
@@ -105,7 +107,7 @@ def test_a_column_of_the_wrong_type_is_not_written(path, name, values):
 )
 def test_vectors_that_are_none_are_not_written(path, values):
     with pytest.raises(OutclassError, match=r"table\.parquet: column features does not fit"):
-        tables.write(path, tables.FEATURES, {"item": [0, 1], "features": values})
+        tables.write(path, tables.FEATURES, {"item": [0, 1], "mirrored": [False, False], "features": values})
 
 
 def test_columns_of_unequal_length_are_not_written(path):
@@ -152,7 +154,7 @@ def test_garbage_is_refused_with_what_to_do(path, garbage):
 
 def test_a_flipped_bit_does_not_give_other_numbers(path):
     vectors = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
-    tables.write(path, tables.FEATURES, {"item": np.arange(200), "features": vectors})
+    tables.write(path, tables.FEATURES, {"item": np.arange(200), "mirrored": np.arange(200) > 99, "features": vectors})
     stored = bytearray(path.read_bytes())
     stored[len(stored) // 2] ^= 1
     path.write_bytes(stored)
@@ -179,7 +181,8 @@ def test_vectors_come_with_the_other_columns_in_the_same_order(written):
 
 
 def test_a_table_without_rows_comes_back(path):
-    tables.write(path, tables.FEATURES, {"item": np.zeros(0, int), "features": np.zeros((0, 3))})
+    empty = {"item": np.zeros(0, int), "mirrored": np.zeros(0, bool), "features": np.zeros((0, 3))}
+    tables.write(path, tables.FEATURES, empty)
     assert tables.read_vectors(path, tables.FEATURES, "features")[1].shape == (0, 3)
 
 
@@ -195,7 +198,68 @@ def test_tables_put_together_keep_their_order_and_labels(path, tmp_path):
 
 def test_a_part_of_another_schema_is_not_put_together(path, tmp_path):
     tables.write(tmp_path / "0.parquet", tables.COLUMNS, {"column": [0], "class": ["b"]})
-    tables.write(tmp_path / "1.parquet", tables.SPLIT_ITEMS, {"item": [0], "class": ["b"], "role": ["test"]})
+    tables.write(tmp_path / "1.parquet", tables.SPLIT_CLASSES, {"f": [0], "class": ["b"], "role": ["known"]})
     with pytest.raises(OutclassError, match=r"1\.parquet: column column is missing"):
         tables.concatenate([tmp_path / "0.parquet", tmp_path / "1.parquet"], path, tables.COLUMNS)
     assert not path.exists()
+
+
+class TestPartByPart:
+    SIZES = (3, 1, 4)
+
+    @pytest.fixture
+    def parts(self) -> list[dict[str, np.ndarray]]:
+        rng = np.random.default_rng(0)
+        return [
+            {
+                "item": np.arange(size) + 10 * size,
+                "mirrored": np.arange(size) % 2 == 0,
+                "name": [f"item {size} {n}" for n in range(size)],
+                "class": np.array([f"class {size}"] * size),
+                "role": rng.choice(["train", "test"], size),
+            }
+            for size in self.SIZES
+        ]
+
+    @pytest.fixture
+    def streamed(self, path, parts) -> Path:
+        with tables.writer(path, tables.SPLIT_ITEMS) as write:
+            for part in parts:
+                write(part)
+        return path
+
+    def test_a_table_reads_as_if_written_at_once(self, streamed, parts):
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        found = tables.read_frame(streamed, tables.SPLIT_ITEMS)
+        assert {name: found[name].tolist() for name in whole} == {name: v.tolist() for name, v in whole.items()}
+        assert tables.count_rows(streamed, tables.SPLIT_ITEMS) == 8
+
+    def test_each_part_is_a_row_group(self, streamed):
+        metadata = pq.read_metadata(streamed)
+        assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == list(self.SIZES)
+
+    @pytest.mark.parametrize("last", range(9))
+    @pytest.mark.parametrize("first", range(9))
+    def test_any_rows_can_be_read(self, streamed, first, last):
+        whole = tables.read_frame(streamed, tables.SPLIT_ITEMS)["name"].tolist()
+        if first <= last:
+            rows = tables.read_rows(streamed, tables.SPLIT_ITEMS, first, last, ["name"])
+            assert rows["name"].to_pylist() == whole[first:last]
+
+    def test_only_the_row_groups_that_hold_the_rows_are_read(self, streamed):
+        names = pq.read_metadata(streamed).row_group(2).column(2)
+        stored = bytearray(streamed.read_bytes())
+        stored[names.data_page_offset + names.total_compressed_size // 2] ^= 1
+        streamed.write_bytes(stored)
+        assert len(tables.read_rows(streamed, tables.SPLIT_ITEMS, 0, 4, ["name"])) == 4
+        with pytest.raises(OutclassError, match=r"table\.parquet"):
+            tables.read_rows(streamed, tables.SPLIT_ITEMS, 0, 5, ["name"])
+
+    def test_a_part_of_another_width_is_refused_and_nothing_is_left(self, path):
+        with (  # noqa: PT012
+            pytest.raises(OutclassError, match=r"table\.parquet: a part has"),
+            tables.writer(path, tables.FEATURES) as write,
+        ):
+            write({"item": [0], "mirrored": [False], "features": np.zeros((1, 3))})
+            write({"item": [1], "mirrored": [False], "features": np.zeros((1, 4))})
+        assert list(path.parent.iterdir()) == []

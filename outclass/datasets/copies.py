@@ -1,0 +1,35 @@
+"""Items that are there more than once, found by digests: 16 bytes an item, however large the items."""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from outclass.arrays import Bools, Floats, Ints
+
+SIZE = 16
+
+
+class Copies(NamedTuple):
+    group: Ints  # (n,) items of the same content have the same number
+    ambiguous: Bools  # (n,) the same content is in another class as well
+    repeated: int  # items that a class holds again, ambiguous ones apart
+
+
+def digest(content: bytes | memoryview) -> bytes:
+    return blake2b(content, digest_size=SIZE).digest()
+
+
+def digests(features: Floats) -> list[bytes]:
+    """One digest a row; equal values give equal digests, 0.0 and -0.0 too."""
+    return [digest(row.data) for row in np.ascontiguousarray(features + np.float32(0))]
+
+
+def find(digests: bytes | bytearray, classes: Ints) -> Copies:
+    """``digests`` of all items, one after the other; ``classes`` as whole numbers."""
+    _, group, counts = np.unique(np.frombuffer(digests, f"V{SIZE}"), return_inverse=True, return_counts=True)
+    lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)
+    np.minimum.at(lowest, group, classes)
+    np.maximum.at(highest, group, classes)
+    mixed = lowest < highest
+    return Copies(group, mixed[group], int((counts - 1)[~mixed].sum()))
