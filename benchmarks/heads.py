@@ -82,7 +82,8 @@ def main() -> None:
         ends = (min(chosen.split.set_sizes), max(chosen.split.set_sizes))
         shown = "; ".join(f"{m} " + " / ".join(f"{areas[m][s]:.1f}" for s in ends) for m in METHODS)
         print(
-            f"{network:<6} {fit[network]:8.2f} s to fit, accuracy {accuracy:.3f}, AUC at s = {ends[0]} / {ends[1]}: {shown}"
+            f"{network:<6} {fit[network]:8.2f} s to fit, accuracy {accuracy:.3f}, "
+            f"AUC at s = {ends[0]} / {ends[1]}: {shown}"
         )
     print(f"ridge is {fit['flat'] / fit['ridge']:.1f} times faster to fit")
 

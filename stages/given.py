@@ -30,8 +30,9 @@ def load(folder: Path, network: str, data: Fold, taught: Bools) -> Floats:
     if (rows < 0).any():
         missing = data.names[rows < 0]
         raise OutclassError(
-            f"{path}: {len(missing):,} items of the fold have no row, {str(missing[0])!r} for one; a table needs all train "
-            f"and calibration items of the fold's known classes and all test items (splits/{network.split('-')[0]}/)"
+            f"{path}: {len(missing):,} items of the fold have no row, {str(missing[0])!r} for one; a table needs all "
+            f"train and calibration items of the fold's known classes and all test items "
+            f"(splits/{network.split('-')[0]}/items.parquet lists them)"
         )
     values = np.full((len(data.names), len(data.known)), -np.inf, dtype=np.float32)
     values[:, taught] = _numbers(path, table, data.known[taught].tolist())[rows]

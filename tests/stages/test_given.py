@@ -26,7 +26,7 @@ def lessons(project) -> list[networks.Lesson]:
     """Of the backbone and the four partitions of fold 0."""
     chosen, data = params.load(), folds.load_fold(0, 0)
     taught = ~folds.load_presumed_novel(0, 0, data.known)
-    of_partitions = [networks.partition_lesson(chosen, classes, 0, 0, l) for l, classes in enumerate(taught)]
+    of_partitions = [networks.partition_lesson(chosen, classes, 0, 0, number) for number, classes in enumerate(taught)]
     return [networks.backbone_lesson(chosen, data, 0, 0), *of_partitions]
 
 

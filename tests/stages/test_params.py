@@ -28,7 +28,7 @@ def parsed(values: dict[str, Any], key: str, value: Any) -> params.Params:
 
 
 def leaf_lines(node: yaml.Node) -> Iterator[int]:
-    """The lines (from 0) on which a value stands; a list is one value, and a class left out has its reason beside it."""
+    """The lines (from 0) on which a value stands; a list is one value, a class left out has its reason beside it."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             if name.value != "leave_out":
