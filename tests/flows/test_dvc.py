@@ -67,7 +67,7 @@ def test_a_corrupted_table_is_named_with_what_to_do(prepared):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("split.set_sizes", [1, 7], "split.set_sizes has 7, but class"),
+        ("split.set_sizes", [1, 7], "split: set_sizes has 7, but items.calibration = 6"),
         ("split.novel_classes", 12, "split.novel_classes = 12, but there are 12 classes"),
         ("ensemble.tetha", "ratio", "ensemble.tetha: unknown parameter; did you mean theta?"),
     ],
