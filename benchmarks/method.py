@@ -14,6 +14,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import OneClassSVM as ScikitOneClassSVM
 
+from outclass.arrays import Floats
+from outclass.baselines.contract import Items
 from outclass.baselines.knn_ratio import KnnRatio
 from outclass.baselines.one_class_svm import OneClassSVM
 from outclass.metrics import auc, eer, roc
@@ -32,6 +34,10 @@ train, test = (
     (centres[labels] + 3 * rng.normal(size=(len(labels), WIDTH))).astype(np.float32)
     for labels in (train_labels, test_labels)
 )
+
+
+def items(features: Floats) -> Items:
+    return Items(np.empty((len(features), 0)), features)
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -107,7 +113,7 @@ def means_of_sets() -> None:
 
 
 def neighbours() -> None:
-    baseline = KnnRatio((1, 2, 5))
+    baseline = KnnRatio(5)
 
     def one_k_after_the_other() -> None:
         for k in (1, 2, 5):
@@ -116,15 +122,16 @@ def neighbours() -> None:
             distances, nearest = search.kneighbors(test)
             distances.mean(axis=1) / own.mean(axis=1)[nearest].mean(axis=1)
 
-    ours = lambda: baseline.fit(train).score(test)  # noqa: E731
+    ours = lambda: baseline.fit(items(train), train_labels).ratios(items(test), [1, 2, 5])  # noqa: E731
     compare("k-NN ratios for k = 1, 2, 5", ours, "scikit-learn, one k after the other", one_k_after_the_other, 3)
 
 
 def support_vectors() -> None:
-    ours, theirs = OneClassSVM(0.1).fit(train[:, :100]), ScikitOneClassSVM(nu=0.1).fit(train[:, :100])
+    ours = OneClassSVM(0.1).fit(items(train[:, :100]), train_labels)
+    theirs = ScikitOneClassSVM(nu=0.1).fit(train[:, :100])
     compare(
         "one-class SVM: scores of 3,600 items",
-        lambda: ours.score(test[:, :100]),
+        lambda: ours.score(items(test[:, :100])),
         "scikit-learn: decision_function",
         lambda: theirs.decision_function(test[:, :100]),
     )

@@ -70,8 +70,8 @@ def say(words: str) -> None:
 class Assignment:
     """Shards that one worker after the other takes on, until they are finished."""
 
-    def __init__(self, shards: list[Shard], job: Path, progress: ItemsDone) -> None:
-        self.shards, self.job, self.progress = shards, job, progress
+    def __init__(self, shards: list[Shard], dropped: list[str], job: Path, progress: ItemsDone) -> None:
+        self.shards, self.dropped, self.job, self.progress = shards, dropped, job, progress
         self.done, self.slot, self.error = 0, "", ""
         self.last_words: deque[str] = deque(maxlen=20)
 
@@ -93,7 +93,7 @@ class Assignment:
         from flows import slots  # here, because it loads torch, which tiny work has no need of
 
         todo = [asdict(shard) for shard in self.shards if not shard.finished]
-        self.job.write_text(json.dumps(todo))
+        self.job.write_text(json.dumps({"shards": todo, "dropped": self.dropped}))
         worker = processes.python("flows.embed_worker", str(self.job))
         return slots.run([*MALLOC, *worker], self._on_line, self._on_start)
 
@@ -120,13 +120,13 @@ class Assignment:
         return next((str(shard) for shard in self.shards if not shard.finished), "a worker")
 
 
-def fan_out(todo: list[Shard], progress: ItemsDone) -> None:
+def fan_out(todo: list[Shard], dropped: list[str], progress: ItemsDone) -> None:
     """Share the shards out among as many workers as there are slots."""
     from flows import slots
 
     count = min(slots.at_a_time(), len(todo))
     with TemporaryDirectory(prefix="outclass-embed-") as folder, ThreadPoolExecutor(count) as pool:
-        jobs = [Assignment(todo[i::count], Path(folder) / f"{i}.json", progress) for i in range(count)]
+        jobs = [Assignment(todo[i::count], dropped, Path(folder) / f"{i}.json", progress) for i in range(count)]
         _collect([pool.submit(job.work) for job in jobs], Path(folder) / "stop")
 
 
@@ -158,7 +158,7 @@ def run() -> str:
             if is_tiny(todo):
                 embed.extract(todo, work.params, work.extractors, progress.add)
             else:
-                fan_out(todo, progress)
+                fan_out(todo, list(work.dropped), progress)
         return embed.gather(work, todo)
 
 

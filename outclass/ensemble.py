@@ -121,6 +121,11 @@ def novelty_scores(votes: Votes) -> NoveltyScores:
     )
 
 
+def own_votes(h: NoveltyClassifiers, sets: Seen, theta_class: Floats) -> Bools:
+    """Whether each h_l says novel (L, sets) if all have a say, each on the class that its own network chooses."""
+    return np.asarray(h.margins(sets.theta, _theta_of_own_choice(sets, theta_class)) > 0)
+
+
 def detection_rates(
     h: NoveltyClassifiers, sets: Seen, labels: Ints, theta_class: Floats, presumed_novel: Bools
 ) -> tuple[Floats, Floats]:
@@ -130,7 +135,7 @@ def detection_rates(
     classes that are not known at all.
     """
     novel = presumed_novel[:, labels] | (labels < 0)
-    votes = h.margins(sets.theta, _theta_of_own_choice(sets, theta_class)) > 0
+    votes = own_votes(h, sets, theta_class)
     p = (votes & novel).sum(axis=1) / np.maximum(novel.sum(axis=1), 1)
     q = (votes & ~novel).sum(axis=1) / np.maximum((~novel).sum(axis=1), 1)
     return p, q

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import outclass.features.whitening
-import outclass.networks.nin
 import torch
 
 import outclass.confidence
+import outclass.features.whitening
 import outclass.networks
 import outclass.networks.flat
+import outclass.networks.nin
 import outclass.networks.ridge
 import outclass.seeds
 import outclass.sets
@@ -37,6 +37,7 @@ TABLES = {
     "sets": tables.PARTITION_SETS,
     "classes": tables.PARTITION_CLASSES,
     "networks": tables.PARTITION_NETWORKS,
+    "confidences": tables.PARTITION_CONFIDENCES,  # without rows, unless partitions.keep_confidences asks for some
 }
 
 
@@ -81,9 +82,11 @@ def plan(repetition: int, fold: int) -> list[Chunk]:
     common = _inputs_digest(params, repetition, fold, known)
     count, size = len(presumed_novel), params.partitions.chunk
     numbers = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)]
+    keep = params.partitions.keep_confidences
     return [
-        Chunk(repetition, fold, ls, _digest(common, repetition, fold, ls, presumed_novel[list(ls)].tolist()))
+        Chunk(repetition, fold, ls, _digest(common, repetition, fold, ls, presumed_novel[list(ls)].tolist(), kept))
         for ls in numbers
+        for kept in [sum(number < keep for number in ls)]
     ]
 
 

@@ -5,16 +5,17 @@ import numpy as np
 from outclass.arrays import Strings
 from outclass.errors import OutclassError
 from stages import paths
-from stages.params import Split
+from stages.params import Baselines, Split
 
 
 def check_classes(split: Split, classes: int) -> None:
     """Refuse counts that do not fit together, naming the parameter."""
     known = classes - split.novel_classes
     if known < 3:
+        advice = f"choose at most {classes - 3}" if classes > 3 else "at least 4 are needed, one of them novel"
         raise OutclassError(
             f"split.novel_classes = {split.novel_classes}, but there are {classes} classes in {paths.USED_ITEMS}: "
-            f"choose at most {classes - 3}"
+            f"{advice}"
         )
     if known - split.presumed_novel_classes < 2:
         raise OutclassError(
@@ -54,4 +55,25 @@ def refuse_small(small: dict[str, str]) -> None:
         raise OutclassError(
             f"{named}\nadd items, lower split.items or split.set_sizes, or leave these classes out "
             f"(on_bad_item: skip, or download.leave_out)"
+        )
+
+
+def check_baselines(baselines: Baselines, items: int) -> None:
+    """Refuse what asks for more train items of a fold's known classes than there are."""
+    asked = {"baselines.pca": baselines.pca or 0}
+    if baselines.knn:
+        asked["baselines.knn.neighbours"] = max(baselines.knn.neighbours)
+    for key, number in asked.items():
+        if number > items:
+            raise OutclassError(
+                f"{key} = {number}, but a fold's known classes have {items} train items: choose at most {items}"
+            )
+
+
+def check_components(baselines: Baselines, width: int) -> None:
+    """Refuse more principal components than there are features."""
+    if baselines.pca and baselines.pca > width:
+        raise OutclassError(
+            f"baselines.pca = {baselines.pca}, but {baselines.input} has {width} features: choose at most {width}, or "
+            f"null for no reduction"
         )

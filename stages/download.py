@@ -9,23 +9,23 @@ import numpy as np
 import pyarrow as pa
 
 from outclass.arrays import Bools
-from outclass.datasets import Fault
-from outclass.errors import OutclassError
-from stages import command, params, paths, settings, sources, tables, validation
+from outclass.errors import Fault, OutclassError
+from stages import command, faults, params, paths, settings, sources, tables, validation
 from stages.files import finished
 from stages.validation import Columns, Findings
 
-FEWEST_CLASSES = 3
-"""One class that is novel, one presumed novel, one presumed known."""
+FEWEST_CLASSES = 4
+"""One class that is novel, one presumed novel, and two presumed known, for a network to tell apart."""
 
 
 class Verdict(NamedTuple):
-    faults: list[Fault]
+    faults: list[Fault]  # what the user should mend
+    repeats: list[Fault]  # copies inside a class, left out without being asked
     items: Bools  # which of those written at first may stay
     features: Bools  # likewise; empty for images
     counts: dict[str, int]  # items that stay, by class
-    repeated: int  # items that a class holds more than once
-    shared: int  # items of a public data set that two classes hold
+    kept: int  # items of a public data set that a class holds again
+    shared: int  # and those that two classes hold
 
 
 def run() -> str:
@@ -44,9 +44,7 @@ def bring(chosen: params.Download, on_bad_item: str, seed: int) -> str:
         _refuse(verdict, findings, on_bad_item, chosen)
         if not (verdict.items.all() and verdict.features.all()):
             _write(unfinished, source.schema, _selected(unfinished, source.schema, sizes, verdict))
-        columns = zip(*verdict.faults, strict=True) if verdict.faults else ([], [], [])
-        skipped = {name: list(column) for name, column in zip(tables.SKIPPED.names, columns, strict=True)}
-        tables.write(paths.SKIPPED_FILES, tables.SKIPPED, skipped)
+        faults.write(paths.SKIPPED_FILES, verdict.faults + verdict.repeats)
     return "; ".join([*_summary(source, verdict), *_left_out(chosen), *source.notes()])
 
 
@@ -67,15 +65,18 @@ def _write(path: Path, schema: pa.Schema, parts: Iterable[Columns]) -> list[int]
 
 def _judge(path: Path, source: sources.Source, findings: Findings) -> Verdict:
     found = findings.copies()
-    shared = int(found.ambiguous.sum()) if source.published else 0
-    if shared:  # a published protocol is about the data set as it is
-        found = found._replace(ambiguous=np.zeros_like(found.ambiguous))
-    constant = findings.constant()
-    faults = [*findings.faults, *findings.constant_faults(source.titles)]
-    if found.ambiguous.any():
+    kept = shared = 0
+    if source.published:  # a published protocol is about the data set as it is
+        kept, shared = int(found.repeated.sum()), int(found.ambiguous.sum())
+        nothing = np.zeros_like(found.ambiguous)
+        found = found._replace(ambiguous=nothing, repeated=nothing)
+    mend = [*findings.faults, *findings.constant_faults(source.titles)]
+    stay, repeats = ~(found.ambiguous | found.repeated), []
+    if not stay.all():
         items = tables.read_frame(path, source.schema, ["name", "class"])
-        faults += validation.copy_faults(items, found, source.content)
-    return Verdict(faults, ~found.ambiguous, ~constant, findings.count(~found.ambiguous), found.repeated, shared)
+        mend += validation.copy_faults(items, found, source.content)
+        repeats = validation.repeat_faults(items, found)
+    return Verdict(mend, repeats, stay, ~findings.constant(), findings.count(stay), kept, shared)
 
 
 def _refuse(verdict: Verdict, findings: Findings, on_bad_item: str, chosen: params.Download) -> None:
@@ -117,8 +118,11 @@ def _summary(source: sources.Source, verdict: Verdict) -> Iterator[str]:
     lost = [name for name, count in verdict.counts.items() if not count]
     if lost:
         yield f"nothing left of {_plural(len(lost), 'class', 'classes')} {', '.join(lost)}"
-    if verdict.repeated:
-        yield f"{_plural(verdict.repeated, 'copy', 'copies')} inside a class kept"
+    if verdict.repeats:
+        copies = _plural(len(verdict.repeats), "copy", "copies")
+        yield f"{copies} inside a class left out (see {paths.SKIPPED_FILES})"
+    if verdict.kept:
+        yield f"{_plural(verdict.kept, 'copy', 'copies')} inside a class of this public data set kept"
     if verdict.shared:
         yield f"{verdict.shared:,} images stand in two classes of this public data set; they are kept"
 

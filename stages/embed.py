@@ -10,13 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from outclass.arrays import Bools, Floats, Ints, Strings
-from outclass.errors import OutclassError
-from stages import command, counts, extractors, files, params, paths, shards, tables
+from outclass.errors import Fault, OutclassError
+from stages import command, counts, extractors, faults, files, params, paths, shards, tables
 from stages.extractors import Extractor
 from stages.shards import OnItems, Shard
-
-NAMED = 20
-"""So many bad items are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,8 @@ def plan() -> Plan:
     items = tables.read_frame(paths.ITEMS, tables.ITEMS, ["class", "split"])
     classes, splits = (items[name].fillna("").to_numpy(dtype=str) for name in ("class", "split"))
     dropped = check_counts(chosen, classes, splits, np.ones(len(classes), dtype=bool))
-    ready = extractors.build(chosen.embed)
-    identities = {name: extractor.identity for name, extractor in ready.items()}
-    pieces = shards.cut(chosen.embed, classes, dropped, identities)
+    ready = extractors.build(chosen.embed, dropped)
+    pieces = shards.cut(chosen.embed, classes, dropped, ready)
     refuse_bad([shard for shard in pieces if shard.finished], chosen)
     return Plan(chosen, classes, splits, dropped, pieces, ready)
 
@@ -75,8 +71,25 @@ def check_counts(chosen: params.Params, classes: Strings, splits: Strings, used:
             counts.refuse_small(small)
         dropped |= small
         used = used & ~np.isin(classes, list(small))
-    counts.check_classes(chosen.split, len(np.unique(classes[used])))
+    left = len(np.unique(classes[used]))
+    try:
+        counts.check_classes(chosen.split, left)
+    except OutclassError as error:
+        raise OutclassError("\n".join([str(error), *_why_dropped(dropped)])) from error
+    views = 1 + chosen.embed.mirrored
+    items = chosen.split.items.train * views * (left - chosen.split.novel_classes)
+    counts.check_baselines(chosen.baselines, items)
     return dropped
+
+
+def _why_dropped(dropped: dict[str, str]) -> list[str]:
+    if not dropped:
+        return []
+    return ["left out as too small (on_bad_item: skip):", *faults.lines(_class_faults(dropped))]
+
+
+def _class_faults(dropped: dict[str, str]) -> list[Fault]:
+    return [Fault("", label, lack) for label, lack in dropped.items()]
 
 
 def extract(
@@ -97,23 +110,24 @@ def extract(
 def refuse_bad(finished: Iterable[Shard], chosen: params.Params) -> None:
     """With ``on_bad_item: fail``, name the bad items of finished shards."""
     if chosen.on_bad_item == "fail":
-        bad = [row for shard in finished for row in _bad_items(shard)]
+        bad = [fault for shard in finished for fault in _bad_items(shard)]
         if bad:
-            named = [f"{paths.ITEMS}: item {name} of class {label!r}: {reason}" for name, label, reason in bad[:NAMED]]
-            more = [f"and {len(bad) - NAMED:,} more"] if len(bad) > NAMED else []
-            mend = "mend or remove these files, or set on_bad_item: skip; what is finished is kept"
-            raise OutclassError("\n".join([*named, *more, mend]))
+            found = f"{paths.ITEMS}: items that cannot be used: {len(bad):,}"
+            mend = (
+                "mend these files, or set on_bad_item: skip: what is finished of the others is kept. If you remove "
+                "files instead, all items behind the first move up and are represented anew"
+            )
+            raise OutclassError("\n".join([found, *faults.lines(bad), mend]))
 
 
-def _bad_items(shard: Shard) -> list[tuple[str, str, str]]:
-    """Name, class and reason."""
+def _bad_items(shard: Shard) -> list[Fault]:
     bad = shard.bad_rows()
     if not bad:
         return []
     rows = tables.read_rows(paths.ITEMS, tables.ITEMS, shard.first, shard.last, ["name", "class"])
     names, classes = (np.array(rows[column].to_pylist(), dtype=str) for column in ("name", "class"))
     at = shard.used(classes)[list(bad)]
-    return list(zip(names[at].tolist(), classes[at].tolist(), bad.values(), strict=True))
+    return [Fault(*row) for row in zip(names[at].tolist(), classes[at].tolist(), bad.values(), strict=True)]
 
 
 def gather(work: Plan, made: list[Shard]) -> str:
@@ -125,7 +139,9 @@ def gather(work: Plan, made: list[Shard]) -> str:
     used &= ~np.isin(work.classes, list(small))
     with files.finished_folder(paths.FEATURES) as folder:
         ranges = _write_features(work, used, folder)
-        _write_skipped(work, {**work.dropped, **small}, folder)
+        _check_width(work.params.baselines, ranges)
+        bad = [fault for shard in work.shards for fault in _bad_items(shard)]
+        faults.write(folder / paths.SKIPPED_ITEMS.name, bad + _class_faults({**work.dropped, **small}))
     return _answer(work, used, ranges, sum(shard.items for shard in made) / seconds)
 
 
@@ -190,13 +206,10 @@ def _features(shard: Shard, representation: str, stays: Bools) -> Floats:
     return features[stays[rows]]
 
 
-def _write_skipped(work: Plan, small: dict[str, str], folder: Path) -> None:
-    """Bad items, then whole classes, each as one row without a name."""
-    skipped = [row for shard in work.shards for row in _bad_items(shard)]
-    skipped += [("", label, reason) for label, reason in small.items()]
-    columns = zip(*skipped, strict=True) if skipped else ([], [], [])
-    rows = {name: list(column) for name, column in zip(tables.SKIPPED.names, columns, strict=True)}
-    tables.write(folder / paths.SKIPPED_ITEMS.name, tables.SKIPPED, rows)
+def _check_width(baselines: params.Baselines, ranges: dict[str, _Range]) -> None:
+    for name, of in ranges.items():
+        if baselines.input == str(paths.features(name)):
+            counts.check_components(baselines, len(of.constant))
 
 
 def _answer(work: Plan, used: Bools, ranges: dict[str, _Range], rate: float) -> str:

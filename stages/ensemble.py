@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from outclass.analysis import likeness_to_novel
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import Confidence, Summary, Theta, summarise, theta, undefined_ratio
 from outclass.ensemble import (
@@ -16,6 +17,7 @@ from outclass.ensemble import (
     detection_rates,
     fit_novelty_classifiers,
     novelty_scores,
+    own_votes,
     vote,
 )
 from outclass.sets import set_means
@@ -59,7 +61,9 @@ class Verdict:
     sets: folds.Sets
     h: NoveltyClassifiers
     votes: Votes
+    own_votes: Bools  # (L, sets): if all have a say, each on the class that its own network chose
     rates: tuple[Floats, Floats]  # p_l and q_l
+    distances: tuple[Floats, Floats]  # of presumed-novel and presumed-known sets from novel ones, in theta_S
     undefined: Ints  # (L,): how many ratios read 0 / 0
     backbone: Summary  # of the sets in the network of all known classes
 
@@ -105,8 +109,10 @@ def _judge(inputs: Inputs, reading: Reading, params: Ensemble) -> Iterator[Verdi
         seen, undefined = _seen(rows, size, tested, reading.theta, known)
         backbone = summarise(set_means(confidences, tested.members))
         votes = vote(h, seen, backbone.top, theta_class, presumed_novel)
+        own = own_votes(h, seen, theta_class)
         rates = detection_rates(h, seen, tested.codes, theta_class, presumed_novel)
-        yield Verdict(reading, size, tested, h, votes, rates, undefined, backbone)
+        distances = likeness_to_novel(seen.theta, tested.codes, presumed_novel)
+        yield Verdict(reading, size, tested, h, votes, own, rates, distances, undefined, backbone)
 
 
 def _theta_of_classes(inputs: Inputs, reading: Reading, source: str) -> Floats:
@@ -137,6 +143,7 @@ def _vectors(rows: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 def _classifier_rows(v: Verdict) -> pd.DataFrame:
     columns = {"w_set": v.h.weights[:, 0], "w_class": v.h.weights[:, 1], "b": v.h.bias}
     columns |= {"slope": v.h.slope, "offset": v.h.offset, "p": v.rates[0], "q": v.rates[1]}
+    columns |= {"presumed_novel_distance": v.distances[0], "presumed_known_distance": v.distances[1]}
     partitions = np.arange(len(v.h.bias))
     return pd.DataFrame(
         {"method": f"ensemble{v.reading.suffix}", "l": partitions, "s": v.size, **columns, "undefined": v.undefined}
@@ -155,6 +162,7 @@ def _vote_rows(v: Verdict) -> pd.DataFrame:
             "set": np.tile(v.sets.numbers, partitions),
             "vote": np.where(relevant, np.where(margins > 0, 1, -1), 0).ravel(),
             "margin": np.where(relevant, margins, np.nan).ravel(),
+            "own_vote": np.where(v.own_votes, 1, -1).ravel(),
         }
     )
 

@@ -12,43 +12,81 @@ import pandas as pd
 from outclass.arrays import Floats
 from outclass.errors import OutclassError
 from outclass.metrics import auc, eer, mean_roc, roc
-from stages import command, figures, files, paths, report, tables
+from stages import analysis, analysis_figures, choices, command, comparisons, figures, files, paths, report, tables
 from stages.params import FILE, Params
 from stages.params import load as load_params
+from stages.results import Section
 
-Curves = dict[str, dict[int, list[tuple[Floats, Floats]]]]
-"""Method -> set size -> the ROC curve of each (repetition, fold)."""
+SCORED = ("ensemble", "pooled", "baselines")
+"""The stages that score sets."""
+
+Run = tuple[int, int]
+Curves = dict[str, dict[int, dict[Run, tuple[Floats, Floats]]]]
+"""Method -> set size -> (repetition, fold) -> ROC curve."""
 
 
 def run() -> str:
     """Write report/."""
     params = load_params()
     runs = list(product(params.repetitions, params.folds))
-    scores = pd.concat([_read_scores(r, f) for r, f in runs])
-    curves = roc_curves(scores)
     accuracies, devices = zip(*(_read_backbone(r, f) for r, f in runs), strict=True)
-    backbone = {**_mean_and_std("accuracy", list(accuracies), 5), "n": len(runs)}
-    metrics = {"backbone": backbone, **summarise(curves)}
-    tables.write(paths.REPORT / "scores.parquet", tables.REPORT_SCORES, scores)
+    curves, found = _gather(params, runs)
+    areas = auc_by_run(curves)
+    metrics = {
+        "backbone": {**_mean_and_std("accuracy", list(accuracies), 5), "n": len(runs)},
+        "analysis": analysis.mean(found),
+        **summarise(curves),
+    }
+    sections = [comparisons.section(areas), analysis.section(metrics), *choices.sections(choices.read(runs))]
+    images = _draw(metrics, curves, analysis.read_rates(runs))
+    tables.write(paths.REPORT / "pairs.parquet", tables.REPORT_PAIRS, comparisons.pair_rows(areas))
+    tables.write(paths.REPORT / "ranks.parquet", tables.REPORT_RANKS, comparisons.rank_rows(areas))
     files.write_json(paths.REPORT / "metrics.json", metrics)
-    _write_report(params, metrics, curves, _notes(params, runs, set(devices)))
+    _write_report(params, metrics, images, _notes(params, runs, set(devices)), sections)
     largest = max(params.split.set_sizes)
     best = metrics["ensemble-count"][str(largest)]
     return f"{paths.REPORT / 'index.html'} (ensemble-count, sets of {largest}: AUC {best['auc']:.1f})"
 
 
-def roc_curves(scores: pd.DataFrame) -> Curves:
-    """One curve for each method, set size and run. Novel is positive."""
+def _gather(params: Params, runs: list[Run]) -> tuple[Curves, list[analysis.Numbers]]:
+    """Go through the scores run by run, as all together may be too many to hold, and write them as one table."""
     curves: Curves = {}
-    for (method, size, _, _), rows in scores.groupby(["method", "s", "r", "f"], sort=False):
-        by_size = curves.setdefault(str(method), {})
-        by_size.setdefault(int(size), []).append(roc(rows["novelty"].to_numpy(), rows["novel"].to_numpy()))
-    return curves
+    found = []
+    with tables.writer(paths.REPORT / "scores.parquet", tables.REPORT_SCORES) as write_part:
+        for repetition, fold in runs:
+            scores = _read_scores(repetition, fold)
+            add_curves(curves, scores)
+            known = scores.loc[~scores["novel"], "class"].nunique()
+            presumed_novel = params.split.presumed_novel_classes / known
+            found.append(analysis.of_run((repetition, fold), scores, presumed_novel, params.seed))
+            write_part(scores)
+    return curves, found
+
+
+def add_curves(curves: Curves, scores: pd.DataFrame) -> None:
+    """One more curve for each method, set size and run of the scores. Novel is positive."""
+    for (method, size, r, f), rows in scores.groupby(["method", "s", "r", "f"], sort=False):
+        by_run = curves.setdefault(str(method), {}).setdefault(int(size), {})
+        by_run[int(r), int(f)] = roc(rows["novelty"].to_numpy(), rows["novel"].to_numpy())
+
+
+def auc_by_run(curves: Curves) -> pd.DataFrame:
+    """AUC in percent: a row for each run, columns (set size, method); NaN where a method was not measured."""
+    columns = {
+        (s, method): {run: 100 * auc(*curve) for run, curve in by_run.items()}
+        for method, by_size in curves.items()
+        for s, by_run in by_size.items()
+    }
+    frame = pd.DataFrame.from_dict({key: pd.Series(areas) for key, areas in columns.items()})
+    return frame.rename_axis(index=["r", "f"], columns=["s", "method"])
 
 
 def summarise(curves: Curves) -> dict[str, Any]:
     """Mean and standard deviation over the runs: AUC in percent, EER in 0..1."""
-    return {method: {str(s): _measures(runs) for s, runs in by_size.items()} for method, by_size in curves.items()}
+    return {
+        method: {str(s): _measures(list(by_run.values())) for s, by_run in by_size.items()}
+        for method, by_size in curves.items()
+    }
 
 
 def _measures(runs: list[tuple[Floats, Floats]]) -> dict[str, float]:
@@ -74,13 +112,12 @@ def _read_backbone(repetition: int, fold: int) -> tuple[float, str]:
 
 
 def _read_scores(repetition: int, fold: int) -> pd.DataFrame:
-    stages = ("ensemble", "baselines")
-    files_ = [paths.run(stage, repetition, fold) / "scores.parquet" for stage in stages]
+    files_ = [paths.run(stage, repetition, fold) / "scores.parquet" for stage in SCORED]
     scores = pd.concat([tables.read_frame(path, tables.SCORES) for path in files_])
     return scores.assign(r=repetition, f=fold)
 
 
-def _notes(params: Params, runs: list[tuple[int, int]], devices: set[str]) -> list[str]:
+def _notes(params: Params, runs: list[Run], devices: set[str]) -> list[str]:
     """What a reader must know."""
     found = [paths.run("ensemble", r, f) / "classifiers.parquet" for r, f in runs]
     undefined = sum(
@@ -100,19 +137,30 @@ def _read_skipped() -> list[report.Skipped]:
     return [report.Skipped(*row) for row in pd.concat(found)[["name", "class", "reason"]].itertuples(index=False)]
 
 
-def _write_report(params: Params, metrics: Mapping[str, Any], curves: Curves, notes: list[str]) -> None:
-    rocs = {m: {s: mean_roc(runs) for s, runs in by_size.items()} for m, by_size in curves.items()}
-    images = {name: figures.png(figure) for name, figure in figures.every(metrics, rocs).items()}
+def _draw(metrics: Mapping[str, Any], curves: Curves, rates: pd.DataFrame) -> dict[str, bytes]:
+    """All figures as PNG by name."""
+    rocs = {m: {s: mean_roc(list(runs.values())) for s, runs in by_size.items()} for m, by_size in curves.items()}
+    drawn = figures.every(metrics, rocs) | {
+        "rates": analysis_figures.rates(analysis.rate_points(rates)),
+        "partitions": analysis_figures.partitions(metrics["analysis"]),
+    }
+    return {name: figures.png(figure) for name, figure in drawn.items()}
+
+
+def _write_report(
+    params: Params, metrics: Mapping[str, Any], images: dict[str, bytes], notes: list[str], sections: list[Section]
+) -> None:
     with files.finished_folder(paths.REPORT / "figures") as folder:
         for name, image in images.items():
             (folder / f"{name}.png").write_bytes(image)
     dataset = params.download.source
+    markdown = [report.paper_tables(metrics, dataset), report.full_table(metrics), *map(report.section, sections)]
     texts = {
         "auc.csv": report.curves_csv(metrics, "auc"),
         "eer.csv": report.curves_csv(metrics, "eer"),
-        "tables.md": report.paper_tables(metrics, dataset) + "\n" + report.full_table(metrics),
+        "tables.md": "\n".join(markdown),
         "index.html": report.html(
-            metrics, images, _facts(params, metrics), FILE.read_text(), notes, dataset, _read_skipped()
+            *(metrics, images, _facts(params, metrics), FILE.read_text(), notes, dataset, _read_skipped(), sections)
         ),
     }
     for name, text in texts.items():

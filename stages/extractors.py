@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 import outclass.features.hog
@@ -20,7 +21,7 @@ from outclass.errors import OutclassError
 from outclass.features import images
 from outclass.features.hog import HogSettings, check_size, histograms
 from stages import command, paths, settings, tables
-from stages.params import Embed, Hog
+from stages.params import Embed
 
 SMALL_SIDE, REDUCED = 256, 512
 """Where no representation asks for a larger side, JPEGs need not be decoded much beyond twice that size."""
@@ -35,9 +36,9 @@ class Extractor:
     identity: str  # of its parameters, code, libraries and weights
 
 
-def build(embed: Embed) -> dict[str, Extractor]:
-    """The extractor of each representation that is asked for."""
-    return {name: BUILD[name](embed) for name in embed.representations}
+def build(embed: Embed, dropped: Iterable[str] = ()) -> dict[str, Extractor]:
+    """The extractor of each representation that is asked for; classes that are dropped have no say in it."""
+    return {name: BUILD[name](embed, list(dropped)) for name in embed.representations}
 
 
 def decode(data: bytes, embed: Embed) -> Image.Image:
@@ -53,14 +54,15 @@ def _reduced(embed: Embed) -> bool:
     return all(group.side is not None and group.side <= SMALL_SIDE for group in groups)
 
 
-def _hog(embed: Embed) -> Extractor:
+def _hog(embed: Embed, dropped: list[str]) -> Extractor:
     assert embed.hog is not None
+    side = embed.hog.side
     chosen = HogSettings(**embed.hog.model_dump(exclude={"side"}))
-    height, width = (embed.hog.side,) * 2 if embed.hog.side else _first_size(embed)
+    height, width = (side, side) if side else _first_size(embed, dropped)
     check_size(min(height, width), chosen)
 
     def prepare(image: Image.Image) -> Ints:
-        pixels = images.grey(image, _side(embed.hog))
+        pixels = images.grey(image, side)
         if pixels.shape != (height, width):
             raise OutclassError(
                 f"is {pixels.shape[1]} x {pixels.shape[0]} pixels, others are {width} x {height}: "
@@ -73,30 +75,27 @@ def _hog(embed: Embed) -> Extractor:
     return Extractor(prepare, compute, identity)
 
 
-def _side(hog: Hog | None) -> int | None:
-    return hog.side if hog else None
-
-
-def _first_size(embed: Embed) -> tuple[int, int]:
-    """Height and width of the first image that can be decoded: all others must have them too."""
+def _first_size(embed: Embed, dropped: list[str]) -> tuple[int, int]:
+    """Height and width of the first image in use that can be decoded: all others must have them too."""
     count = tables.count_rows(paths.ITEMS, tables.IMAGES)
-    for row in range(count):
-        data = tables.read_rows(paths.ITEMS, tables.IMAGES, row, row + 1, ["image"])["image"][0].as_py()
-        try:
-            width, height = decode(data, embed).size
-            return height, width
-        except Exception:  # a bad item: whoever extracts it will say so
-            continue
+    for first in range(0, count, embed.shard):
+        rows = tables.read_rows(paths.ITEMS, tables.IMAGES, first, first + embed.shard, ["class", "image"])
+        for row in np.flatnonzero(~np.isin(rows["class"].to_pylist(), dropped)).tolist():
+            try:
+                width, height = decode(rows["image"][row].as_py(), embed).size
+                return height, width
+            except Exception:  # a bad item: whoever extracts it will say so
+                continue
     raise OutclassError(f"{paths.ITEMS}: none of its {count:,} images can be decoded")
 
 
-def _pixels(embed: Embed) -> Extractor:
+def _pixels(embed: Embed, dropped: list[str]) -> Extractor:
     assert embed.pixels is not None
     prepare = partial(images.colour, side=embed.pixels.side)
     return Extractor(prepare, lambda stack: stack.reshape(len(stack), -1), _identity(embed, embed.pixels, [], []))
 
 
-def _pretrained(embed: Embed) -> Extractor:
+def _pretrained(embed: Embed, dropped: list[str]) -> Extractor:
     from outclass.features import pretrained  # here, because loading torch takes longer than most others need to run
 
     command.single_threaded()  # once more, for torch has only just come in
@@ -111,7 +110,7 @@ def _pretrained(embed: Embed) -> Extractor:
     )
 
 
-def _given(embed: Embed) -> Extractor:
+def _given(embed: Embed, dropped: list[str]) -> Extractor:
     def no_image(image: Image.Image) -> Ints:
         raise AssertionError("given features are no images")
 

@@ -5,7 +5,6 @@ for methods that do not exist yet, and both measures and all ROC plots show the 
 """
 
 import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from stages.paper import Value
-from stages.results import MEASURES, PAPERS_METHOD, MeasureName, Metrics, ranked, set_sizes, value
+from stages.results import MEASURES, PAPERS_METHOD, MeasureName, Metrics, family, kind, ranked, set_sizes, value
 
 Rocs = Mapping[str, Mapping[int, tuple[np.ndarray, np.ndarray]]]
 Style = dict[str, Any]
@@ -27,12 +26,12 @@ INK, QUIET, FAINT = "#1c2024", "#5c6570", "#dfe3e8"
 # Okabe and Ito's colours, which colour-blind readers can tell apart; the paper's own method stands out.
 TOLD: dict[str, Style] = {
     PAPERS_METHOD: {"color": "#D55E00", "linewidth": 3.2, "marker": "o", "zorder": 5},
-    "ensemble-margin": {"color": "#E69F00", "linewidth": 2.0, "marker": "s", "zorder": 4},
+    "pooled": {"color": "#009E73", "linewidth": 2.6, "marker": "s", "zorder": 4},
     f"{PAPERS_METHOD}/ratio": {"color": "#CC79A7", "linewidth": 2.0, "marker": "D", "zorder": 4},
     "threshold": {"color": "#0072B2", "linewidth": 2.0, "marker": "^", "zorder": 4},
     "max-confidence": {"color": "#56B4E9", "linewidth": 2.0, "marker": "v", "zorder": 4},
 }
-WINNER: Style = {"color": "#009E73", "linewidth": 2.6, "marker": "H", "zorder": 4}
+WINNER: Style = {"color": "#000000", "linewidth": 2.6, "marker": "H", "zorder": 4}
 DASHES: tuple[Any, ...] = ("--", "-.", ":", (0, (6, 2)))
 BASELINES: tuple[Style, ...] = tuple(
     {"color": grey, "linewidth": 1.3, "marker": marker, "linestyle": dash, "zorder": 3}
@@ -40,16 +39,6 @@ BASELINES: tuple[Style, ...] = tuple(
         ["#4d4d4d", "#6b6b6b", "#858585", "#9a9a9a"] * 2, "PXphd<>8", DASHES + DASHES[::-1], strict=True
     )
 )
-
-
-def family(method: str) -> str:
-    """What a method is a variant of: knn-5/features and knn-1/features are one, all ensembles are one."""
-    return re.sub(r"(?<=^ensemble)-.*|-\d+(?=/|$)|/ratio$", "", method)
-
-
-def kind(method: str) -> str:
-    """Its family whatever it is computed on: knn-5/features and knn-1/confidences are one."""
-    return family(method).partition("/")[0]
 
 
 def chosen(metrics: Metrics) -> list[str]:
@@ -84,7 +73,7 @@ def every(metrics: Metrics, rocs: Rocs) -> dict[str, Figure]:
 
 def curves(metrics: Metrics, measure: MeasureName) -> Figure:
     """A measure by set size with bars of one standard deviation, each line named at its end."""
-    figure, axes = _canvas(5.8, 4.5)
+    figure, axes = canvas(5.8, 4.5)
     sizes, look = set_sizes(metrics), styles(metrics)
     ends = {}
     for shift, (method, style) in zip(_dodge(len(look)), look.items(), strict=True):
@@ -142,7 +131,7 @@ def spread_out(ascending: Sequence[float], gap: float) -> list[float]:
 
 def roc(rocs: Rocs, metrics: Metrics, s: int) -> Figure:
     """Mean ROC curves at set size s, novel as the positive class, the legend in order of AUC."""
-    figure, axes = _canvas(5.8, 5.8)
+    figure, axes = canvas(5.8, 5.8)
     axes.plot([0, 1], [0, 1], color=QUIET, linestyle=(0, (4, 4)), linewidth=1, label="_diagonal")
     look = styles(metrics)
     for method in ranked(metrics, s):
@@ -164,7 +153,8 @@ def _legend(axes: Axes, title: str) -> None:
         text.set_parse_math(False)
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+def canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty figure in the report's style."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

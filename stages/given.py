@@ -25,7 +25,7 @@ def load(folder: Path, network: str, data: Fold, taught: Bools) -> Floats:
     """(items, known classes) of the fold, in its order; -inf for classes that the network was not taught."""
     path = _find(folder, network)
     table = _read(path)
-    _check_columns(path, list(table.columns), data.known[taught].tolist(), data.known[~taught].tolist())
+    _check_columns(path, set(table.columns), data, data.known[taught].tolist())
     rows = pd.Index(table["name"].astype(str)).get_indexer(data.names)
     if (rows < 0).any():
         missing = data.names[rows < 0]
@@ -60,15 +60,17 @@ def _read(path: Path) -> pd.DataFrame:
     return table
 
 
-def _check_columns(path: Path, columns: list[str], taught: list[str], untaught: list[str]) -> None:
+def _check_columns(path: Path, columns: set[str], data: Fold, taught: list[str]) -> None:
     for name in ["name", *taught]:
         if name not in columns:
             raise OutclassError(f"{path}: column {name!r} is missing; it needs `name` and one for each class taught")
-    leaked = [name for name in untaught if name in columns]
+    untaught = {*data.classes.tolist(), *data.known.tolist()} - {"name", *taught}
+    leaked = sorted(untaught & columns)
     if leaked:
+        novelty = "presumed novel" if leaked[0] in data.known else "novel"
         raise OutclassError(
-            f"{path}: has a column {leaked[0]!r}, but that class is presumed novel there: this network must not have "
-            f"been taught it"
+            f"{path}: has a column {leaked[0]!r}, but that class is {novelty} there: this network must not have been "
+            f"taught it"
         )
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from outclass.networks.nin import NinSettings
 
 from outclass.arrays import Bools, Floats
 from outclass.networks import Settings, train
 from outclass.networks.flat import FlatSettings
+from outclass.networks.nin import NinSettings
 from outclass.networks.ridge import RidgeSettings
 from outclass.seeds import generator
 from stages import folds, given, settings

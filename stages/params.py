@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from outclass.confidence import Confidence, Theta
 from outclass.errors import OutclassError
+from stages.grids import Grids
 
 FILE = Path("params.yaml")
 
@@ -39,7 +40,7 @@ def _require(group: Group, key: str, choice: str, described: set[str]) -> None:
 
 
 class Glyphs(Group):
-    classes: Annotated[int, Field(ge=3, le=100)]
+    classes: Annotated[int, Field(ge=4, le=100)]
     images_per_class: Count
     side: Annotated[int, Field(ge=8)]
     size: tuple[float, float]
@@ -179,6 +180,7 @@ class Backbone(Group):
 
 class Partitions(Group):
     chunk: Count
+    keep_confidences: Count
 
 
 class Ensemble(Group):
@@ -186,6 +188,21 @@ class Ensemble(Group):
     theta: Theta
     theta_i_from: Literal["train", "calibration"]
     cost: Annotated[float, Field(gt=0)]
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Pooled(Group):
+    input: str
+    most_features: Annotated[int, Field(ge=2, strict=True)]
+    plda: Annotated[list[tuple[Share, Share]], Field(min_length=1)]
+    shrinkage: Share
+    neighbours: Count
+    most_kernel_items: Index
+    gamma: Annotated[float, Field(gt=0)]
+    ridge: Annotated[float, Field(gt=0)]
+    penalty: Annotated[float, Field(gt=0)]
 
 
 class OneClassSvm(Group):
@@ -201,8 +218,10 @@ class Baselines(Group):
     input: str
     confidence: Confidence
     pca: Count | None
-    ocsvm: OneClassSvm
-    knn: Knn
+    ocsvm: OneClassSvm | None = None
+    knn: Knn | None = None
+    tuning_partitions: Count
+    methods: Grids
 
 
 class Params(Group):
@@ -216,6 +235,7 @@ class Params(Group):
     backbone: Backbone
     partitions: Partitions
     ensemble: Ensemble
+    pooled: Pooled
     baselines: Baselines
 
     @model_validator(mode="after")
@@ -232,12 +252,28 @@ class Params(Group):
         written = [f"features/{name}.parquet" for name in self.embed.representations]
         vectors = [path for path in written if path != "features/pixels.parquet"]
         _one_of("baselines.input", self.baselines.input, vectors)
+        _one_of("pooled.input", self.pooled.input, vectors)
         if self.backbone.network == "nin":
             _one_of("backbone.input", self.backbone.input, [path for path in written if path not in vectors])
         elif self.backbone.network != "given":
             _one_of("backbone.input", self.backbone.input, vectors)
         elif self.embed.mirrored:
             raise ValueError("backbone.network is given, so embed.mirrored must be false: your tables have no mirrors")
+        elif Path(self.backbone.input).parent == Path("features"):
+            raise ValueError(
+                f"backbone.network is given, but backbone.input is {self.backbone.input}, which embed writes: "
+                f"name the folder with the confidences of your own classifiers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def tuning_finds_its_partitions(self) -> "Params":
+        asked, kept = self.baselines.tuning_partitions, self.partitions.keep_confidences
+        if asked > kept:
+            raise ValueError(
+                f"baselines.tuning_partitions is {asked}, but partitions.keep_confidences = {kept}: "
+                "lower it or raise that"
+            )
         return self
 
 

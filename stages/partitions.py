@@ -1,14 +1,19 @@
-"""Train the network of each partition, and keep of its confidences what the novelty classifiers h_l need."""
+"""Train the network of each partition, and keep of its confidences what the novelty classifiers h_l need.
+
+Those of the first few partitions are kept as they are, for methods whose hyper-parameters are chosen on them.
+"""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import CONFIDENCES, Summary, as_confidence, summarise
+from outclass.errors import OutclassError
 from outclass.sets import label_means, set_means
 from stages import command, files, folds, networks, paths, tables
 from stages.chunks import TABLES, Chunk, plan
@@ -27,6 +32,7 @@ def run(repetition: int, fold: int) -> str:
 def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
     """Train a chunk unless it is finished already; the folder appears only when it is whole."""
     if not chunk.finished:
+        _check_unchanged(chunk)
         frames = _train(chunk, on_step)
         if not chunk.finished:  # nobody else was faster: what is there lacks a table that was damaged
             shutil.rmtree(chunk.folder, ignore_errors=True)
@@ -34,6 +40,12 @@ def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
             for name, frame in frames.items():
                 tables.write(folder / f"{name}.parquet", TABLES[name], frame)
     return chunk.folder
+
+
+def _check_unchanged(chunk: Chunk) -> None:
+    """Who planned the chunk made its key: what has changed since then must not be kept under it."""
+    if chunk not in plan(chunk.repetition, chunk.fold):
+        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
 
 
 def gather(chunks: list[Chunk]) -> str:
@@ -45,7 +57,7 @@ def gather(chunks: list[Chunk]) -> str:
     return f"{len(accuracy)} partition networks, accuracy {accuracy.mean():.3f}"
 
 
-def _train(chunk: Chunk, on_step: OnStep) -> dict[str, pd.DataFrame]:
+def _train(chunk: Chunk, on_step: OnStep) -> dict[str, Any]:
     params = load_params()
     data = folds.load_fold(chunk.repetition, chunk.fold)
     numbers = list(chunk.partitions)
@@ -62,6 +74,7 @@ def _train(chunk: Chunk, on_step: OnStep) -> dict[str, pd.DataFrame]:
         "sets": pd.concat(_set_rows(activations, columns, data, sets, numbers)),
         "classes": pd.concat(_class_rows(activations, columns, data, taught, numbers)),
         "networks": _network_rows(activations, columns, data, taught, numbers),
+        "confidences": _confidence_rows(activations, data, taught, numbers, params.partitions.keep_confidences),
     }
 
 
@@ -121,6 +134,18 @@ def _network_rows(
             "accuracy": right / tested.sum(axis=1),
         }
     )
+
+
+def _confidence_rows(
+    activations: Floats, data: folds.Fold, taught: Bools, numbers: list[int], keep: int
+) -> dict[str, Any]:
+    """Of partitions l < keep: u of all calibration items, and of train items that are not of presumed-novel classes."""
+    may_be_seen = (data.where("train") & taught[:, data.codes]) | data.where("calibration")
+    heads, items = np.nonzero(may_be_seen & (np.array(numbers) < keep)[:, None])
+    return {
+        **{"l": np.array(numbers)[heads], "item": data.items[items], "mirrored": data.mirrored[items]},
+        **{"role": data.roles[items], "confidences": activations[heads, items]},
+    }
 
 
 if __name__ == "__main__":

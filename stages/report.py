@@ -24,6 +24,7 @@ from stages.results import (
     Column,
     MeasureName,
     Metrics,
+    Section,
     Table,
     methods,
     ranked,
@@ -48,6 +49,12 @@ def paper_tables(metrics: Metrics, dataset: str) -> str:
 def full_table(metrics: Metrics) -> str:
     """Markdown: AUC and EER of every method at every set size."""
     return _markdown(results.full_table(metrics))
+
+
+def section(part: Section) -> str:
+    """Markdown: a section's words and tables."""
+    words = "\n\n".join(_escape(text) for text in part.text)
+    return "\n".join([f"## {_escape(part.title)}\n\n{words}\n", *(_markdown(table) for table in part.tables)])
 
 
 def _markdown(table: Table) -> str:
@@ -145,6 +152,25 @@ _DESCRIPTIONS = {
     "threshold": "the paper's raw score, no learning: how little the best class stands out from the second best",
     "max-confidence": "minus the backbone's highest confidence in any known class",
     "ocsvm": "one-class SVM: how far outside a boundary around all training items",
+    "max-softmax": "how far the backbone's highest class probability falls short of 1",
+    "max-logit": "minus the backbone's highest output activity",
+    "energy": "minus the log-sum-exp of the backbone's output activities",
+    "entropy": "how evenly the backbone's probability is spread over the known classes",
+    "gen": "generalised entropy of the backbone's probabilities, which heeds small ones more",
+    "openmax": "probability of an added “unknown” class, from how extreme the activities are for their classes",
+    "nearest-mean": "distance to the nearest class mean",
+    "mahalanobis": "distance to the nearest class mean, measured by how items spread within classes",
+    "relative-mahalanobis": "as mahalanobis, minus the distance to the mean of all training items",
+    "pooled": (
+        "the ensemble with one classifier for all partitions and richer inputs: the probability of “novel” that it has "
+        "learnt from likelihood ratios, distances and confidences"
+    ),
+    "plda": "how much likelier a class never seen is than the likeliest known class, both being normally distributed",
+    "deep-knn": "distance to the k-th nearest training item, for features scaled to unit length",
+    "lof": "local outlier factor: how much sparser training items lie around it than around its neighbours",
+    "isolation-forest": "how few random splits set it apart from training items",
+    "vim": "energy, and how much of the features lies outside the directions in which training items vary most",
+    "knfst": "kernel null space: distance to the nearest class where each class's training items fall onto one point",
     "knn-1": "distance to the nearest training item, relative to how far that one is from its own nearest",
     "knn": "mean distance to the {k} nearest training items, relative to how far those are from theirs",
 }
@@ -152,6 +178,8 @@ _VARIANTS = {
     "ratio": "with best over second-best confidence as a quotient, equation 3 of the paper to the letter",
     "features": "on feature vectors (“original” in the paper)",
     "confidences": "on the backbone's confidence vectors",
+    "mean-score": "averaged over the set's items",
+    "mean-vector": "taken of the set's mean vector",
 }
 
 
@@ -163,6 +191,15 @@ def describe(method: str) -> str:
     text = f"as {base}" if variant == "ratio" and text else text
     line = ", ".join(filter(None, [text, _VARIANTS.get(variant)]))
     return f"{line[:1].upper()}{line[1:]}." if line else ""
+
+
+def glossary(metrics: Metrics) -> dict[str, str]:
+    """One line on each method, then on each ending of methods' names, so that no line is said twice."""
+    names = [method.partition("/") for method in methods(metrics)]
+    endings = {f"…/{variant}": _VARIANTS.get(variant, "") for _, _, variant in names if variant}
+    return {base: describe(base) for base, _, _ in names} | {
+        ending: f"The method before the stroke, {text}." if text else "" for ending, text in endings.items()
+    }
 
 
 class Skipped(NamedTuple):
@@ -187,8 +224,14 @@ def html(
     notes: Sequence[str],
     dataset: str,
     skipped: Sequence[Skipped] = (),
+    sections: Sequence[Section] = (),
 ) -> str:
-    """The whole report as one page that needs no network; figures are PNGs by the names of `figures.every`."""
+    """The whole report as one page that needs no network.
+
+    Figures are PNGs by name; those that no section asks for stand together in front.
+    """
+    shown = {name: (_caption(name), base64.b64encode(data).decode()) for name, data in figures.items()}
+    taken = {name for part in sections for name in part.figures}
     page = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     ).from_string(TEMPLATE.read_text(encoding="utf-8"))
@@ -197,10 +240,11 @@ def html(
         headline=headline(metrics),
         comparisons=comparisons(metrics),
         facts=facts,
-        figures=[(_caption(name), base64.b64encode(data).decode()) for name, data in figures.items()],
+        figures=[figure for name, figure in shown.items() if name not in taken],
+        sections=[(part, [shown[name] for name in part.figures if name in shown]) for part in sections],
         papers_tables=results.papers_tables(metrics, dataset),
         full_table=results.full_table(metrics),
-        descriptions={m: describe(m) for m in methods(metrics)},
+        glossary=glossary(metrics),
         papers_method=PAPERS_METHOD,
         measured=MEASURED,
         notes=notes,
@@ -215,6 +259,11 @@ def _caption(figure: str) -> str:
     captions = {
         "auc": "AUC by set size: higher is better, 50 % is guessing. Bars: ± one standard deviation.",
         "eer": "Equal error rate by set size: lower is better, 0.5 is guessing. Bars: ± one standard deviation.",
+    }
+    captions |= {
+        "rates": "A point is one novelty classifier h_l of one run. Above the dashed diagonal it calls classes that "
+        "its network was never taught novel more often than those it was taught.",
+        "partitions": "AUC if only so many of the partitions vote. Bands: ± one standard deviation between subsets.",
     }
     if size := re.fullmatch(r"roc-(\d+)", figure):
         return f"Mean ROC curves on {sets_of(int(size[1]))} (s = {size[1]}); the dashed diagonal is guessing."

@@ -25,8 +25,9 @@ from stages.extractors import Extractor
 from stages.params import Embed
 
 # Rows count the items of the shard that are in use, from 0: the same images under other names are the same work.
-ROWS = pa.schema([("row", pa.int32()), ("mirrored", pa.bool_()), ("features", tables.VECTOR)])
-PIXEL_ROWS = pa.schema([("row", pa.int32()), ("mirrored", pa.bool_()), ("features", tables.BYTES)])
+# A row that is mirrored too has its views one after the other.
+ROWS = pa.schema([("row", pa.int32()), ("features", tables.VECTOR)])
+PIXEL_ROWS = pa.schema([("row", pa.int32()), ("features", tables.BYTES)])
 BAD_ROWS = pa.schema([("row", pa.int32()), ("reason", pa.string())])
 
 AHEAD = 32
@@ -48,7 +49,8 @@ class Shard:
     first: int
     last: int
     without: list[str]
-    keys: dict[str, str]  # representation -> key of its values
+    recipes: dict[str, str]  # representation -> all that its values depend on, beside the items
+    keys: dict[str, str]  # representation -> key of its values: of its recipe and the items
     items: int  # in use
     size: int  # of these, in bytes
 
@@ -88,23 +90,40 @@ def schema_of(representation: str) -> pa.Schema:
     return PIXEL_ROWS if representation == "pixels" else ROWS
 
 
-def cut(embed: Embed, classes: Strings, dropped: Iterable[str], identities: Mapping[str, str]) -> list[Shard]:
+def cut(embed: Embed, classes: Strings, dropped: Iterable[str], ready: Mapping[str, Extractor]) -> list[Shard]:
     """All shards. They follow from the parameters and the data alone, not from who will work on them."""
-    starts = range(0, len(classes), embed.shard)
-    return [_shard(embed, first, classes[first : first + embed.shard], set(dropped), identities) for first in starts]
+    starts, recipes = range(0, len(classes), embed.shard), _recipes(embed, ready)
+    return [_shard(first, classes[first : first + embed.shard], set(dropped), recipes) for first in starts]
 
 
-def _shard(embed: Embed, first: int, classes: Strings, dropped: set[str], identities: Mapping[str, str]) -> Shard:
+def check_unchanged(shards: Iterable[Shard], embed: Embed, ready: Mapping[str, Extractor]) -> None:
+    """Who cut the shards made their keys: what other parameters would give must not be kept under them."""
+    recipes = _recipes(embed, ready)
+    if any(shard.recipes != recipes for shard in shards):
+        raise OutclassError("params.yaml changed while the run was under way: start it again")
+
+
+def _recipes(embed: Embed, ready: Mapping[str, Extractor]) -> dict[str, str]:
+    code = _digest(Path(__file__).read_bytes())
+    return {
+        name: _digest(f"{name} {embed.mirrored} {code} {extractor.identity}".encode())
+        for name, extractor in ready.items()
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _shard(first: int, classes: Strings, dropped: set[str], recipes: dict[str, str]) -> Shard:
     without = sorted(dropped.intersection(classes.tolist()))
-    empty = Shard(first, first + len(classes), without, {}, 0, 0)
+    empty = Shard(first, first + len(classes), without, recipes, {}, 0, 0)
     content, items, size = hashlib.sha256(), 0, 0
-    for data in _contents(empty, "features" if "given" in identities else "image"):
+    for data in _contents(empty, "features" if "given" in recipes else "image"):
         content.update(len(data).to_bytes(8))
         content.update(data)
         items, size = items + 1, size + len(data)
-    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    parts = {name: f"{name} {embed.mirrored} {code} {content.hexdigest()} {of}" for name, of in identities.items()}
-    keys = {name: hashlib.sha256(part.encode()).hexdigest()[:32] for name, part in parts.items()}
+    keys = {name: _digest(f"{recipe} {content.hexdigest()}".encode()) for name, recipe in recipes.items()}
     return replace(empty, keys=keys, items=items, size=size)
 
 
@@ -171,12 +190,12 @@ class _Rows:
     def keep(self, shard: Shard, name: str) -> None:
         rows = np.concatenate([np.empty(0, dtype=int), *self.rows])
         features = np.concatenate(self.features) if self.features else np.empty((0, 1), dtype=np.uint8)
-        views = {"row": np.repeat(rows, self.views), "mirrored": np.tile([False, True][: self.views], len(rows))}
         final = shard.table(name, "features").parent
         if not shard.has(name):  # nobody else was faster: what is there lacks a table that was damaged
             shutil.rmtree(final, ignore_errors=True)
         with files.finished_folder(final, replace=False) as folder:
-            tables.write(folder / "features.parquet", schema_of(name), {**views, "features": features})
+            views = {"row": np.repeat(rows, self.views), "features": features}
+            tables.write(folder / "features.parquet", schema_of(name), views)
             bad = {"row": list(self.bad), "reason": list(self.bad.values())}
             tables.write(folder / "bad.parquet", BAD_ROWS, bad)
 

@@ -7,13 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from outclass.datasets import Fault, Item, glyphs, table
+from outclass.datasets import Item, copies, glyphs, table
 from outclass.datasets.image_folder import ImageFolder
-from outclass.errors import OutclassError
+from outclass.errors import Fault, OutclassError
 from stages import params, readable, tables
 from stages.validation import Part
 
@@ -69,9 +70,12 @@ class Given:
         self.width = 0
 
     def parts(self) -> Iterator[Part]:
-        first = 0
+        first, digests = 0, bytearray()
         for batch in self._batches():
             assert self.columns is not None
+            if self.columns.name is not None:  # numbers are different by nature
+                names = table.row_names(batch, self.columns, first)
+                digests.extend(b"".join(copies.digest(name.encode()) for name in names))
             self.width = self.width or table.width(batch, self.columns)
             rows = table.rows(batch, self.columns, first, self.width)
             first += len(batch)
@@ -79,14 +83,37 @@ class Given:
             yield Part(
                 {"name": rows.names, "class": rows.labels, "split": splits, "features": rows.features}, rows.faults
             )
+        self._check_names(digests)
 
     @property
     def titles(self) -> list[str]:
         return [self.columns.title(index) for index in range(self.width)] if self.columns else []
 
     def notes(self) -> list[str]:
-        ignored = self.columns.ignored if self.columns else ()
-        return [f"columns ignored: {', '.join(ignored)}"] if ignored else []
+        titles, ignored = self.titles, self.columns.ignored if self.columns else ()
+        several = f"{len(titles):,} features, from {titles[0]} to {titles[-1]}"
+        features = several if len(titles) > 1 else f"1 feature, {titles[0]}"
+        return [features, *([f"columns ignored: {', '.join(ignored)}"] if ignored else [])]
+
+    def _check_names(self, digests: bytearray) -> None:
+        """Whatever comes later finds items by their names."""
+        found = copies.find(digests, np.zeros(len(digests) // copies.SIZE, np.int32))
+        if found.repeated.any():
+            row = int(found.repeated.argmax())
+            twice = f"{self._name_of(row)!r} is the name of rows {found.first[row]} and {row}"
+            raise OutclassError(
+                f"{self.path}: download.table.name_column: {twice}: choose a column whose values are all different, "
+                f"or null to name rows by their number"
+            )
+
+    def _name_of(self, row: int) -> str:
+        first = 0
+        for batch in self._batches():
+            assert self.columns is not None
+            if row < first + len(batch):
+                return table.row_names(batch, self.columns, first)[row - first]
+            first += len(batch)
+        raise AssertionError(f"the table has no row {row}")
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         with _explained(self.path):

@@ -46,15 +46,19 @@ PARTITION_CLASSES = pa.schema(
     [("l", pa.int32()), ("confidence", LABEL), ("source", LABEL), ("class", LABEL), ("top", LABEL), *_SUMMARY]
 )
 PARTITION_NETWORKS = pa.schema([("l", pa.int32()), ("train_items", pa.int64()), ("accuracy", pa.float64())])
+PARTITION_CONFIDENCES = pa.schema([("l", pa.int32()), *_VIEW, ("role", LABEL), ("confidences", VECTOR)])
 CLASSIFIERS = pa.schema(
     [("method", LABEL), ("l", pa.int32()), ("s", pa.int32())]
     + [(name, pa.float64()) for name in ("w_set", "w_class", "b", "slope", "offset", "p", "q")]
     + [("undefined", pa.int64())]
+    # How far theta_S of presumed-novel and of presumed-known test sets is from that of novel ones, 0 to 1.
+    + [(name, pa.float64()) for name in ("presumed_novel_distance", "presumed_known_distance")]
 )
+# `own_vote`: the vote if every partition has a say, each on the class that its own network chose.
 VOTES = pa.schema(
     [
         *(("method", LABEL), ("l", pa.int32()), ("s", pa.int32()), ("set", pa.int32())),
-        *(("vote", pa.int8()), ("margin", pa.float64())),
+        *(("vote", pa.int8()), ("margin", pa.float64()), ("own_vote", pa.int8())),
     ]
 )
 SCORES = pa.schema(
@@ -63,7 +67,21 @@ SCORES = pa.schema(
         *(("novel", pa.bool_()), ("novelty", pa.float64())),
     ]
 )
+POOLED = pa.schema(
+    [("s", pa.int32()), ("input", LABEL), *((name, pa.float64()) for name in ("mean", "scale", "weight"))]
+)
+CHOSEN = pa.schema(
+    [
+        *(("method", LABEL), ("way", LABEL), ("s", pa.int32()), ("hyper_parameters", pa.string())),
+        *(("auc", pa.float64()), ("skipped", pa.string())),
+    ]
+)
 REPORT_SCORES = pa.schema([("r", pa.int32()), ("f", pa.int32()), *SCORES])
+_METHOD_OF_SIZE = [("s", pa.int32()), ("method", LABEL), ("runs", pa.int32())]
+REPORT_PAIRS = pa.schema(
+    [*_METHOD_OF_SIZE, ("reference", LABEL), *((name, pa.float64()) for name in ("difference", "low", "high"))]
+)
+REPORT_RANKS = pa.schema([*_METHOD_OF_SIZE, ("rank", pa.float64()), ("best", pa.int32())])
 
 
 def write(path: Path, schema: pa.Schema, columns: Any) -> None:

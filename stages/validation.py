@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints
-from outclass.datasets import Fault, copies, labels
-
-SHOWN = 20
+from outclass.datasets import copies, labels
+from outclass.errors import Fault
+from stages import faults
 
 Columns = dict[str, Any]
 """Columns of a part of the table of items: name, class, split, and image or features."""
@@ -122,23 +122,23 @@ def copy_faults(items: pd.DataFrame, found: copies.Copies, content: str) -> list
     firsts: dict[int, dict[str, str]] = {}  # of each group, one item of each class
     for name, label, group in rows:
         firsts.setdefault(group, {}).setdefault(label, name)
-    faults = []
+    noted = []
     for name, label, group in rows:
         others = [f"{other} (class {theirs})" for theirs, other in firsts[group].items() if theirs != label]
-        faults.append(Fault(name, label, f"the same {content} as {', '.join(others[:3])}"))
-    return faults
+        noted.append(Fault(name, label, f"the same {content} as {', '.join(others[:3])}"))
+    return noted
 
 
-def listing(faults: list[Fault]) -> list[str]:
-    """All faults as the lines of one message, or the first of very many."""
-    if not faults:
+def repeat_faults(items: pd.DataFrame, found: copies.Copies) -> list[Fault]:
+    """A line for every item that its class has already; ``items`` has the names and classes of all."""
+    names, repeated = items["name"].to_numpy(), found.repeated
+    rows = zip(names[repeated], items["class"][repeated], names[found.first[repeated]], strict=True)
+    return [Fault(name, label, f"a copy of {first}") for name, label, first in rows]
+
+
+def listing(found: list[Fault]) -> list[str]:
+    """Faults as the lines of one message."""
+    if not found:
         return []
-    lines = [f"  {_who(fault)}: {fault.reason}" for fault in faults[:SHOWN]]
-    if len(faults) > SHOWN:
-        lines.append(f"  ... and {len(faults) - SHOWN:,} more")
-    found = "1 problem" if len(faults) == 1 else f"{len(faults):,} problems"
-    return [f"{found}; mend the data, or leave out what is listed (on_bad_item: skip):", *lines]
-
-
-def _who(fault: Fault) -> str:
-    return f"{fault.name} (class {fault.label})" if fault.label else fault.name
+    number = "1 problem" if len(found) == 1 else f"{len(found):,} problems"
+    return [f"{number}; mend the data, or leave out what is listed (on_bad_item: skip):", *faults.lines(found)]

@@ -99,7 +99,7 @@ class Run:
 
 def expand(path: str) -> str:
     names = {"item.repetition": "0", "item.fold": "0", "download.input": "outclass/datasets/glyphs.py"}
-    names |= {f"{stage}.input": "features/hog.parquet" for stage in ("backbone", "baselines")}
+    names |= {f"{stage}.input": "features/hog.parquet" for stage in ("backbone", "pooled", "baselines")}
     for name, value in names.items():
         path = path.replace(f"${{{name}}}", value)
     return path

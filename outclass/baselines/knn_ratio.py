@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from outclass.arrays import Floats, Ints
-from outclass.baselines import SetsBy
+from outclass.baselines.contract import Items, On, Uses
 from outclass.errors import OutclassError
 
 
@@ -43,23 +43,32 @@ def exact_distances(vectors: Floats, others: Floats, neighbours: Ints) -> Floats
 
 @dataclass
 class KnnRatio:
-    """The training set's own neighbours are searched once, for the largest k; smaller k are read off."""
+    """In the paper, a set has the mean of its items' scores. One search serves all smaller k too: see ``ratios``."""
 
-    neighbours: Sequence[int] = (1, 2, 5)
-    sets_by: ClassVar[SetsBy] = "mean score"
+    neighbours: int = 1  # k
+    on: On = "features"
+    name: ClassVar[str] = "knn"
+    uses: ClassVar[Uses] = "both"
 
-    def fit(self, vectors: Floats) -> Self:
-        largest = max(self.neighbours)
-        if len(vectors) <= largest:
-            raise OutclassError(f"{largest} neighbours of each training item asked for, but there are {len(vectors)}")
-        self.vectors_ = np.asarray(vectors, dtype=np.float64)
-        self.search_ = NearestNeighbors(n_neighbors=largest, algorithm="brute").fit(self.vectors_)
+    def fit(self, items: Items, labels: Ints) -> Self:
+        self.vectors_ = np.asarray(items.vectors(self.on), dtype=np.float64)
+        count = len(self.vectors_)
+        if not 1 <= self.neighbours < count:
+            raise OutclassError(
+                f"{self.neighbours} neighbours of each training item asked for, but there are {count} items: "
+                f"give a number from 1 to {count - 1}"
+            )
+        self.search_ = NearestNeighbors(n_neighbors=self.neighbours, algorithm="brute").fit(self.vectors_)
         own = self.search_.kneighbors(return_distance=False)  # leaves each item itself out
         self.own_distances_ = exact_distances(self.vectors_, self.vectors_, own)
         return self
 
-    def score(self, vectors: Floats) -> dict[str, Floats]:
-        x = np.asarray(vectors, dtype=np.float64)
+    def score(self, items: Items, size: int = 1) -> Floats:
+        return self.ratios(items, [self.neighbours])[self.neighbours]
+
+    def ratios(self, items: Items, ks: Sequence[int]) -> dict[int, Floats]:
+        """The scores for several k, none above ``neighbours``, from one search."""
+        x = np.asarray(items.vectors(self.on), dtype=np.float64)
         nearest = self.search_.kneighbors(x, return_distance=False)
         distances = exact_distances(x, self.vectors_, nearest)
-        return {f"knn-{k}": distance_ratios(distances, nearest, self.own_distances_, k) for k in self.neighbours}
+        return {k: distance_ratios(distances, nearest, self.own_distances_, k) for k in ks}

@@ -5,8 +5,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from outclass.arrays import Floats
-from outclass.baselines import SetsBy
+from outclass.arrays import Floats, Ints
+from outclass.baselines.contract import Items, Uses
 
 
 def max_confidence(vectors: Floats) -> Floats:
@@ -16,12 +16,13 @@ def max_confidence(vectors: Floats) -> Floats:
 
 @dataclass
 class MaxConfidence:
-    """Needs no training; a set is scored by its mean confidence vector, as in the paper."""
+    """Of confidences of any kind; of activities it is max-logit. In the paper, sets have their mean vector's score."""
 
-    sets_by: ClassVar[SetsBy] = "mean vector"
+    name: ClassVar[str] = "max-confidence"
+    uses: ClassVar[Uses] = "confidences"
 
-    def fit(self, vectors: Floats) -> Self:
+    def fit(self, items: Items, labels: Ints) -> Self:
         return self
 
-    def score(self, vectors: Floats) -> dict[str, Floats]:
-        return {"max-confidence": max_confidence(vectors)}
+    def score(self, items: Items, size: int = 1) -> Floats:
+        return max_confidence(items.confidences)

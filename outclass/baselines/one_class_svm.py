@@ -6,8 +6,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from sklearn.svm import OneClassSVM as LibSVM
 
-from outclass.arrays import Floats
-from outclass.baselines import SetsBy
+from outclass.arrays import Floats, Ints
+from outclass.baselines.contract import Items, On, Uses
 
 
 def negative_margin(vectors: Floats, support: Floats, coefficients: Floats, intercept: float, gamma: float) -> Floats:
@@ -26,14 +26,16 @@ def _inverse_variance(vectors: Floats) -> float:
 
 @dataclass
 class OneClassSVM:
-    """A set is scored by the mean of its items' scores, as in the paper."""
+    """In the paper, a set has the mean of its items' scores."""
 
     nu: float = 0.1  # bound on the share of training items left outside
     gamma: float | Literal["scale"] = "scale"  # "scale": 1 / (width * variance of the training vectors)
-    sets_by: ClassVar[SetsBy] = "mean score"
+    on: On = "features"
+    name: ClassVar[str] = "ocsvm"
+    uses: ClassVar[Uses] = "both"
 
-    def fit(self, vectors: Floats) -> Self:
-        x = np.asarray(vectors, dtype=np.float64)
+    def fit(self, items: Items, labels: Ints) -> Self:
+        x = np.asarray(items.vectors(self.on), dtype=np.float64)
         self.gamma_ = _inverse_variance(x) if self.gamma == "scale" else self.gamma
         svm = LibSVM(nu=self.nu, gamma=self.gamma_, cache_size=1000).fit(x)
         self.support_ = svm.support_vectors_
@@ -41,6 +43,6 @@ class OneClassSVM:
         self.intercept_ = float(svm.intercept_[0])
         return self
 
-    def score(self, vectors: Floats) -> dict[str, Floats]:
-        x = np.asarray(vectors, dtype=np.float64)
-        return {"ocsvm": negative_margin(x, self.support_, self.coefficients_, self.intercept_, self.gamma_)}
+    def score(self, items: Items, size: int = 1) -> Floats:
+        x = np.asarray(items.vectors(self.on), dtype=np.float64)
+        return negative_margin(x, self.support_, self.coefficients_, self.intercept_, self.gamma_)

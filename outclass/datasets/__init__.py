@@ -17,14 +17,6 @@ class Item(NamedTuple):
     image: bytes | Path  # the encoded image, or the file that holds it
 
 
-class Fault(NamedTuple):
-    """Why something of a source cannot be used."""
-
-    name: str
-    label: str
-    reason: str
-
-
 def png(pixels: NDArray[Any]) -> bytes:
     """Pixels as a file; compressed lightly, because small images gain little from more."""
     buffer = io.BytesIO()

@@ -13,7 +13,8 @@ SIZE = 16
 class Copies(NamedTuple):
     group: Ints  # (n,) items of the same content have the same number
     ambiguous: Bools  # (n,) the same content is in another class as well
-    repeated: int  # items that a class holds again, ambiguous ones apart
+    first: Ints  # (n,) place of the first item of the same content
+    repeated: Bools  # (n,) the class holds this content before already; ambiguous ones apart
 
 
 def digest(content: bytes | memoryview) -> bytes:
@@ -27,9 +28,9 @@ def digests(features: Floats) -> list[bytes]:
 
 def find(digests: bytes | bytearray, classes: Ints) -> Copies:
     """``digests`` of all items, one after the other; ``classes`` as whole numbers."""
-    _, group, counts = np.unique(np.frombuffer(digests, f"V{SIZE}"), return_inverse=True, return_counts=True)
-    lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)
+    _, first, group = np.unique(np.frombuffer(digests, f"V{SIZE}"), return_index=True, return_inverse=True)
+    lowest, highest = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
     np.minimum.at(lowest, group, classes)
     np.maximum.at(highest, group, classes)
-    mixed = lowest < highest
-    return Copies(group, mixed[group], int((counts - 1)[~mixed].sum()))
+    ambiguous = (lowest < highest)[group]
+    return Copies(group, ambiguous, first[group], (first[group] < np.arange(len(group))) & ~ambiguous)

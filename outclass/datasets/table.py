@@ -3,6 +3,7 @@
 Everything here works on schemas and record batches; who calls it opens the file. Rows are numbered from 0.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outclass.arrays import Floats, Ints
-from outclass.datasets import Fault
-from outclass.errors import OutclassError
+from outclass.errors import Fault, OutclassError
+
+INDEX = re.compile(r"|__index_level_\d+__|Unnamed: \d+")
+"""What pandas calls a table's index when it is saved, and when it is read again."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Columns:
 
     @property
     def used(self) -> list[str]:
-        return list(dict.fromkeys([self.label, *([self.name] if self.name else []), *self.features]))
+        return list(dict.fromkeys([self.label, *([] if self.name is None else [self.name]), *self.features]))
 
     def title(self, index: int) -> str:
         """What to call one feature."""
@@ -62,6 +65,7 @@ def choose(schema: pa.Schema, label: str, features: str | None, name: str | None
         raise OutclassError(
             f"download.table: no column is numeric ({_described(schema)}); name a column of lists as features_column"
         )
+    _check_index(schema, numeric)
     return Columns(label, name, numeric, False, _except(schema, label, name, *numeric))
 
 
@@ -78,7 +82,7 @@ def width(batch: pa.RecordBatch, columns: Columns) -> int:
 def rows(batch: pa.RecordBatch, columns: Columns, first: int, width: int) -> Rows:
     """Take a batch apart, whose first row has the number ``first`` in its table."""
     labels = _texts(batch.column(columns.label))
-    names = _names(batch, columns, first)
+    names = row_names(batch, columns, first)
     features = _matrix(batch, columns, width)
     fit = np.isfinite(features).all(axis=1)
     lengths = _lengths(batch.column(columns.features[0])) if columns.listed else np.full(len(labels), width)
@@ -90,19 +94,28 @@ def rows(batch: pa.RecordBatch, columns: Columns, first: int, width: int) -> Row
     return Rows([names[i] for i in kept], [labels[i] for i in kept], features[fit], faults)
 
 
+def row_names(batch: pa.RecordBatch, columns: Columns, first: int) -> list[str]:
+    """Of every row, fit to be used or not."""
+    numbers = [f"row {row}" for row in range(first, first + len(batch))]
+    if columns.name is None:
+        return numbers
+    return [name or number for name, number in zip(_texts(batch.column(columns.name)), numbers, strict=True)]
+
+
 def check_text(batch: pa.RecordBatch, *texts: str | None) -> None:
     """Refuse a text column that is mostly numbers, but for those that may be text.
 
-    A CSV file says nothing of types: with one slip in it, a feature would be taken for text and left out unnoticed.
+    A CSV file says nothing of types: with one slip in it, or with decimal commas throughout, a feature would be taken
+    for text and left out unnoticed.
     """
     for name in _except(batch.schema, *texts):
         if pa.types.is_string(batch.schema.field(name).type):
             values = pd.Series(batch.column(name).to_pylist(), dtype=object).replace("", None).dropna()
-            slips = values[pd.to_numeric(values, errors="coerce").isna()]
-            if 0 < len(slips) < len(values) / 2:
+            slips = values[_no_numbers(values)]
+            if len(slips) and _no_numbers(values.str.replace(",", ".")).sum() < len(values) / 2:
                 raise OutclassError(
                     f"column {name} has text among its numbers, first {slips.iloc[0]!r} in row {slips.index[0]}: "
-                    f"mend or empty these, or remove the column"
+                    f"mend or empty these (decimals take a point, not a comma), or remove the column"
                 )
 
 
@@ -112,9 +125,24 @@ def is_number(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+def _no_numbers(values: "pd.Series[Any]") -> "pd.Series[bool]":
+    return pd.to_numeric(values, errors="coerce").isna()
+
+
 def _find(schema: pa.Schema, key: str, column: str) -> None:
     if column not in schema.names:
         raise OutclassError(f"download.table.{key}: there is no column {column}; there are {', '.join(schema.names)}")
+
+
+def _check_index(schema: pa.Schema, features: tuple[str, ...]) -> None:
+    """Rows are often sorted by class: their numbers would tell it."""
+    saved = (schema.pandas_metadata or {}).get("index_columns", [])  # a name, or the description of a mere count
+    for column in features:
+        if INDEX.fullmatch(column) or column in saved:
+            raise OutclassError(
+                f"download.table: column {column!r} looks like the index of a data frame, which is no feature: save "
+                f"the table with index=False, or name the column as download.table.name_column"
+            )
 
 
 def _check_label(field: pa.Field) -> None:
@@ -147,13 +175,6 @@ def _described(schema: pa.Schema) -> str:
 
 def _texts(column: pa.Array) -> list[str]:
     return [text or "" for text in column.cast(pa.string()).to_pylist()]
-
-
-def _names(batch: pa.RecordBatch, columns: Columns, first: int) -> list[str]:
-    numbers = [f"row {row}" for row in range(first, first + len(batch))]
-    if columns.name is None:
-        return numbers
-    return [name or number for name, number in zip(_texts(batch.column(columns.name)), numbers, strict=True)]
 
 
 def _lengths(lists: pa.Array) -> Ints:

@@ -1,1 +1,1 @@
-"""Representations of items that are the same in every fold."""
+"""Representations of items: some the same in every fold, some (whitening, PCA) fitted to a fold's train items."""

@@ -15,13 +15,14 @@ def test_by_hand():
     found = find([b"x", b"y", b"x", b"z", b"z", b"z", b"y"], [0, 0, 1, 2, 2, 2, 0])
     assert found.ambiguous.tolist() == [True, False, True, False, False, False, False]
     assert found.group[0] == found.group[2]
-    assert found.repeated == 3  # one y and two z
+    assert found.repeated.tolist() == [False, False, False, False, True, True, True]  # two z and one y
+    assert found.first.tolist() == [0, 1, 0, 3, 3, 3, 1]
 
 
 def test_nothing_at_all():
     found = find([], [])
     assert found.ambiguous.shape == (0,)
-    assert found.repeated == 0
+    assert found.repeated.shape == (0,)
 
 
 @TRIES
@@ -31,7 +32,8 @@ def test_as_counted_one_by_one(items):
     found = find(contents, classes)
     of = {content: {k for c, k in items if c == content} for content in contents}
     assert found.ambiguous.tolist() == [len(of[content]) > 1 for content in contents]
-    assert found.repeated == sum(contents.count(c) - 1 for c in of if len(of[c]) == 1)
+    assert found.first.tolist() == [contents.index(content) for content in contents]
+    assert found.repeated.tolist() == [c in contents[:i] and len(of[c]) == 1 for i, c in enumerate(contents)]
 
 
 def test_features_are_the_same_when_their_values_are():

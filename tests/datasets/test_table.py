@@ -3,6 +3,7 @@
 import decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -64,6 +65,35 @@ class TestChoose:
         schema = pa.schema([("c", pa.string()), ("x", pa.float32()), ("x", pa.float32())])
         with pytest.raises(OutclassError, match="there are several columns x; rename all but one"):
             table.choose(schema, "c", None, None)
+
+
+class TestIndex:
+    """What pandas saves beside the columns numbers the rows, which are often sorted by class."""
+
+    @pytest.mark.parametrize("name", ["", "__index_level_0__", "__index_level_12__", "Unnamed: 0"])
+    def test_is_refused_by_its_name(self, name):
+        schema = pa.schema([("c", pa.string()), (name, pa.int64()), ("x", pa.float64())])
+        with pytest.raises(OutclassError, match=rf"column {name!r} looks like the index .*index=False.*name_column"):
+            table.choose(schema, "c", None, None)
+        chosen = table.choose(schema, "c", None, name)
+        assert chosen.features == ("x",)
+        assert chosen.used == ["c", name, "x"]
+
+    def test_is_refused_by_what_pandas_says_of_it(self):
+        frame = pd.DataFrame({"c": ["a", "b"], "x": [0.5, 1.5]}, index=pd.Index([7, 8], name="number"))
+        schema = pa.Table.from_pandas(frame).schema
+        with pytest.raises(OutclassError, match="column 'number' looks like the index"):
+            table.choose(schema, "c", None, None)
+        assert table.choose(schema, "c", None, "number").features == ("x",)
+
+    @pytest.mark.parametrize("name", ["x", "index", "Unnamed", "level_0"])
+    def test_is_not_seen_everywhere(self, name):
+        frame = pd.DataFrame({"c": ["a", "b"], name: [0.5, 1.5]})
+        assert table.choose(pa.Table.from_pandas(frame).schema, "c", None, None).features == (name,)
+
+    def test_does_no_harm_beside_a_column_of_lists(self):
+        schema = pa.schema([("c", pa.string()), ("", pa.int64()), ("v", pa.list_(pa.float32()))])
+        assert table.choose(schema, "c", "v", None).ignored == ("",)
 
 
 class TestRows:
@@ -139,13 +169,18 @@ class TestText:
         with pytest.raises(OutclassError, match=r"column t has text among its numbers, first '0,5' in row 2"):
             self.check(["1", "", "0,5", "7"])
 
+    @pytest.mark.parametrize("values", [["0,5", "1,25", "-3,0"], ["0,5", "1", "2", "1,5"], ["0,5", "1,5", "", "n"]])
+    def test_decimal_commas_are_slips(self, values):
+        with pytest.raises(OutclassError, match=r"column t has text among its numbers, first '0,5' in row 0.* a point"):
+            self.check(values)
+
     def test_a_column_that_may_be_text_is_not_looked_at(self):
         data = batch(label=["1", "2", "x"], t=["1", "2", "x"])
         table.check_text(data, "label", "t")
         with pytest.raises(OutclassError, match="column t"):
             table.check_text(data, "label", None)
 
-    @pytest.mark.parametrize("values", [["one", "two", "3"], ["a", "b", "c"], ["", "", ""]])
+    @pytest.mark.parametrize("values", [["one", "two", "3"], ["a", "b", "c"], ["", "", ""], ["a, b", "c,d", "1,5"]])
     def test_text_is_no_slip(self, values):
         self.check(values)
         assert rows(batch(label=["a"] * 3, x=[1, 2, 3], t=values)).features.shape == (3, 1)

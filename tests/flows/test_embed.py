@@ -5,13 +5,15 @@ import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from flows import embed
+import stages.embed
+from flows import embed, embed_worker
 from stages import paths, tables
 
 COUNT = 72
@@ -55,7 +57,10 @@ def pictures(workspace):
 
 def choose(workspace, **values: object) -> None:
     path = f"features/{values['representations'][0]}.parquet"
-    workspace.set(embed={"mirrored": True, "shard": 16, **values}, **{"backbone.input": path, "baselines.input": path})
+    workspace.set(
+        embed={"mirrored": True, "shard": 16, **values},
+        **{f"{stage}.input": path for stage in ("backbone", "baselines", "pooled")},
+    )
 
 
 def worker_ids(workspace) -> list[int]:
@@ -148,7 +153,7 @@ class TestFanOut:
         write(pictures, table)
         output = pictures.python("flows.embed", check=False, OUTCLASS_SLOTS="1")
         for name in ("class-3/3.png", "class-5/5.png"):
-            assert f"item {name} of class" in output
+            assert f"{name} (class {name.split('/')[0]}): not a readable image" in output
         assert "trying again" not in output
         assert "Traceback" not in output
         assert not (pictures.root / "features").exists()
@@ -187,10 +192,60 @@ class TestProgress:
         assert "10/10" in terminal.getvalue()
 
 
+class TestWorker:
+    def run(self, pictures, monkeypatch, capsys):
+        """The exit code of a worker, and what it says."""
+        job = pictures.root / "job.json"
+        monkeypatch.setattr(sys, "argv", ["embed_worker", str(job)])
+        code = embed_worker.main()
+        return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    @pytest.fixture
+    def planned(self, pictures, monkeypatch):
+        """A job for all pictures, in their workspace."""
+        monkeypatch.chdir(pictures.root)
+        work = stages.embed.plan()
+        words = {"shards": [asdict(shard) for shard in work.shards], "dropped": list(work.dropped)}
+        (pictures.root / "job.json").write_text(json.dumps(words))
+        return work
+
+    def test_makes_what_was_planned(self, pictures, planned, monkeypatch, capsys):
+        code, words = self.run(pictures, monkeypatch, capsys)
+        assert code == 0
+        assert sum(word["items"] for word in words) == COUNT
+        assert all(shard.finished for shard in planned.shards)
+
+    def test_that_starts_after_a_change_of_parameters_makes_nothing(self, pictures, planned, monkeypatch, capsys):
+        """What it would make is not what the keys say."""
+        choose(pictures, representations=["hog"], hog={**HOG, "orientations": 8})
+        code, [words] = self.run(pictures, monkeypatch, capsys)
+        assert code == embed.USER_ERROR
+        assert words == {"error": "params.yaml changed while the run was under way: start it again"}
+        assert not kept(pictures)
+
+    def test_knows_which_classes_are_dropped(self, pictures, monkeypatch, capsys):
+        """Or the size of a dropped image would be taken for that of all."""
+        pictures.set(on_bad_item="skip")
+        choose(pictures, representations=["hog"], hog={**HOG, "side": None})
+        table = read(pictures)
+        table["class"][0] = "alone"
+        buffer = io.BytesIO()
+        Image.new("RGB", (50, 60)).save(buffer, "png")
+        table["image"][0] = buffer.getvalue()
+        write(pictures, table)
+        monkeypatch.chdir(pictures.root)
+        work = stages.embed.plan()
+        assert list(work.dropped) == ["alone"]
+        words = {"shards": [asdict(shard) for shard in work.shards[:1]], "dropped": list(work.dropped)}
+        (pictures.root / "job.json").write_text(json.dumps(words))
+        code, _ = self.run(pictures, monkeypatch, capsys)
+        assert code == 0
+
+
 class TestAssignment:
     def test_takes_a_worker_s_words_apart_from_other_noise(self, tmp_path):
         with embed.ItemsDone(10, 0) as progress:
-            assignment = embed.Assignment([], tmp_path / "job", progress)
+            assignment = embed.Assignment([], [], tmp_path / "job", progress)
             for line in (json.dumps({"items": 4}), "Killed", "3", json.dumps({"error": "a\nb"}), "[1]"):
                 assignment._on_line(line)
         assert progress.done == 4

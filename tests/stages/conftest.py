@@ -20,6 +20,7 @@ from stages import (
     evaluate,
     partitions,
     paths,
+    pooled,
     settings,
     split,
     tables,
@@ -60,6 +61,7 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             backbone.run(0, fold)
             partitions.run(0, fold)
             ensemble.run(0, fold)
+            pooled.run(0, fold)
             baselines.run(0, fold)
         evaluate.run()
     return folder
@@ -121,7 +123,7 @@ def run_fold() -> Callable[[int], None]:
     """Everything that is trained and scored in a fold."""
 
     def run(fold: int) -> None:
-        for stage in (backbone, partitions, ensemble, baselines):
+        for stage in (backbone, partitions, ensemble, pooled, baselines):
             stage.run(0, fold)
 
     return run

@@ -8,7 +8,7 @@ from outclass.errors import OutclassError
 from stages import chunks, partitions, paths, settings, split
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("sets", "classes", "networks")
+NAMES = ("sets", "classes", "networks", "confidences")
 
 
 def keys(repetition: int = 0, fold: int = 0) -> list[str]:
@@ -94,6 +94,11 @@ class TestKey:
         configure(key, value)
         assert keys() == before
 
+    def test_changes_where_other_confidences_are_kept(self, project, configure):
+        before = keys()
+        configure("partitions.keep_confidences", 3)
+        assert [new == old for new, old in zip(keys(), before, strict=True)] == [True, False]
+
     def test_changes_with_the_features(self, project, corrupt):
         before = keys()
         corrupt([0])
@@ -164,7 +169,7 @@ class TestTraining:
         partitions.train(chunk)
         assert sorted(path.name for path in chunk.folder.iterdir()) == sorted(f"{name}.parquet" for name in NAMES)
 
-    @pytest.mark.parametrize("name", ["sets", "classes", "networks"])
+    @pytest.mark.parametrize("name", NAMES)
     def test_makes_a_chunk_anew_whose_damaged_table_was_deleted(self, project, name):
         chunk = chunks.plan(0, 0)[0]
         before = {path.name: path.read_bytes() for path in chunk.folder.iterdir()}
@@ -185,6 +190,15 @@ class TestTraining:
         with pytest.raises(KeyboardInterrupt):
             partitions.train(chunk, stop)
         assert sorted(chunk.folder.parent.iterdir()) == others
+
+    def test_refuses_a_chunk_of_other_parameters(self, project, configure):
+        """A worker that starts late reads params.yaml as it is then: that must not be kept under the old key."""
+        chunk = chunks.plan(0, 0)[0]
+        shutil.rmtree(chunk.folder)
+        configure("backbone.flat.steps", 31)
+        with pytest.raises(OutclassError, match=r"params\.yaml changed while the run was under way: start it again"):
+            partitions.train(chunk)
+        assert not chunk.folder.exists()
 
     def test_reports_its_steps(self, project, monkeypatch):
         monkeypatch.setenv("OUTCLASS_CACHE", "fresh")

@@ -5,6 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ LABELS = ("cat", "dog", "emu")
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OUTCLASS_DOWNLOADS", "downloads")
+    monkeypatch.setattr(download, "FEWEST_CLASSES", 3)  # all but one of the tests here can do with so few
     return tmp_path
 
 
@@ -154,8 +156,12 @@ class TestSources:
         miniatures.unpack(here / "downloads")
         root = here / "downloads/caltech256/256_ObjectCategories"
         (root / "002.dog/002_0006.jpg").write_bytes((root / "001.cat/001_0001.jpg").read_bytes())
+        (root / "003.emu/003_0006.jpg").write_bytes((root / "003.emu/003_0001.jpg").read_bytes())
         answer = bring("caltech256")
-        assert answer == "16 images of 3 classes; 2 images stand in two classes of this public data set; they are kept"
+        assert answer == (
+            "17 images of 3 classes; 1 copy inside a class of this public data set kept; "
+            "2 images stand in two classes of this public data set; they are kept"
+        )
         assert skipped() == []
 
     @pytest.mark.parametrize("source", ["caltech101", "caltech256"])
@@ -195,7 +201,7 @@ class TestSources:
             pyarrow.csv.write_csv(data, file)
         else:
             pq.write_table(data, file, row_group_size=5)
-        assert bring_table(None, file=file) == "12 rows of 3 classes; columns ignored: note"
+        assert bring_table(None, file=file) == "12 rows of 3 classes; 2 features, from x to y; columns ignored: note"
         frame, features = tables.read_vectors(paths.ITEMS, tables.GIVEN, "features")
         assert frame["name"].tolist() == [f"row {i}" for i in range(12)]
         assert frame["class"].tolist() == data["label"].to_pylist()
@@ -204,7 +210,9 @@ class TestSources:
     def test_table_of_lists_with_names(self):
         vectors = np.random.default_rng(0).normal(size=(12, 3)).tolist()
         data = {"label": [i % 3 for i in range(12)], "v": vectors, "key": [f"k{i}" for i in range(12)]}
-        assert bring_table(data, features_column="v", name_column="key") == "12 rows of 3 classes"
+        assert bring_table(data, features_column="v", name_column="key") == (
+            "12 rows of 3 classes; 3 features, from v[0] to v[2]"
+        )
         frame, features = tables.read_vectors(paths.ITEMS, tables.GIVEN, "features")
         assert frame["name"].tolist() == data["key"]
         assert set(frame["class"]) == {"0", "1", "2"}
@@ -345,16 +353,41 @@ class TestCopies:
             "  emu/copy.png (class emu): the same image as cat/0.png (class cat), dog/again.png (class dog)",
         ]
 
-    def test_skip_drops_every_copy_and_keeps_those_inside_a_class(self, copied, monkeypatch):
+    def test_skip_drops_every_copy_of_another_class_and_all_but_one_of_the_same(self, copied, monkeypatch):
         monkeypatch.setattr(sources, "PART_ITEMS", 5)
         assert bring_folder("skip") == (
-            "12 images of 3 classes; 4 skipped (see data/skipped.parquet); 1 copy inside a class kept"
+            "11 images of 3 classes; 4 skipped (see data/skipped.parquet); "
+            "1 copy inside a class left out (see data/skipped.parquet)"
         )
         table = items()
-        assert table["item"] == list(range(12))
+        assert table["item"] == list(range(11))
         assert {"cat/0.png", "dog/copy.png", "dog/again.png", "emu/copy.png"}.isdisjoint(table["name"])
-        assert {"emu/twin.webp", "emu/3.webp"} <= set(table["name"])
-        assert [name for name, _, _ in skipped()] == ["cat/0.png", "dog/again.png", "dog/copy.png", "emu/copy.png"]
+        assert "emu/3.webp" in table["name"]
+        assert "emu/twin.webp" not in table["name"]
+        assert [name for name, _, _ in skipped()[:4]] == ["cat/0.png", "dog/again.png", "dog/copy.png", "emu/copy.png"]
+        assert skipped()[4:] == [("emu/twin.webp", "emu", "a copy of emu/3.webp")]
+
+    @pytest.mark.parametrize("on_bad_item", ["fail", "skip"])
+    def test_inside_a_class_only_the_first_stays(self, folder, monkeypatch, on_bad_item):
+        """Or one would be trained on, and the other tested."""
+        monkeypatch.setattr(sources, "PART_ITEMS", 5)
+        for name in ("dog/0a.png", "dog/9.png"):
+            (folder / name).write_bytes((folder / "dog/0.png").read_bytes())
+        assert bring_folder(on_bad_item) == (
+            "12 images of 3 classes; 2 copies inside a class left out (see data/skipped.parquet)"
+        )
+        assert skipped() == [(name, "dog", "a copy of dog/0.png") for name in ("dog/0a.png", "dog/9.png")]
+        assert items()["name"][4:8] == ["dog/0.png", "dog/1.jpeg", "dog/2.gif", "dog/3.webp"]
+        assert items()["image"][4] == (folder / "dog/0.png").read_bytes()
+
+    def test_inside_a_class_of_feature_vectors(self):
+        data = numbers()
+        data["x"][7], data["y"][7] = data["x"][4], data["y"][4]
+        assert "1 copy inside a class left out" in bring_table(data)
+        assert skipped() == [("row 7", "dog", "a copy of row 4")]
+        _, features = tables.read_vectors(paths.ITEMS, tables.GIVEN, "features")
+        kept = [i for i in range(12) if i != 7]
+        np.testing.assert_array_equal(features, np.column_stack([data["x"], data["y"]])[kept].astype(np.float32))
 
     def test_copies_in_a_left_out_class_do_no_harm(self, folder):
         (folder / "all").mkdir()
@@ -447,6 +480,39 @@ class TestFeatures:
         message = refused(bring_table, numbers(), class_column="klass")
         assert message.startswith("given.parquet: download.table.class_column: there is no column klass")
 
+    def test_an_index_is_no_feature(self, here):
+        """Rows are sorted by class: their numbers would tell it."""
+        frame = pd.DataFrame(numbers()).sort_values("label")
+        frame.to_csv("given.csv")
+        message = refused(bring_table, None, file="given.csv")
+        assert "given.csv: download.table: column '' looks like the index of a data frame" in message
+        assert "save the table with index=False, or name the column as download.table.name_column" in message
+        assert bring_table(None, file="given.csv", name_column="").endswith("2 features, from x to y")
+        assert items(tables.GIVEN)["name"] == [str(row) for row in frame.index]
+
+    def test_an_index_in_parquet_is_no_feature(self, here):
+        pd.DataFrame(numbers()).sort_values("label").to_parquet("given.parquet")
+        message = refused(bring_table, None)
+        assert "column '__index_level_0__' looks like the index" in message
+        pd.DataFrame(numbers()).sort_values("label").to_parquet("given.parquet", index=False)
+        assert bring_table(None) == "12 rows of 3 classes; 2 features, from x to y"
+
+    @pytest.mark.parametrize("on_bad_item", ["fail", "skip"])
+    def test_names_must_be_different(self, on_bad_item, monkeypatch):
+        monkeypatch.setattr(sources, "PART_ITEMS", 4)
+        data = numbers(key=[f"k{i}" for i in range(12)])
+        data["key"][10] = "k3"
+        data["x"][10] = np.nan  # also where the row itself is left out
+        message = refused(bring_table, data, on_bad_item, name_column="key")
+        assert "given.parquet: download.table.name_column: 'k3' is the name of rows 3 and 10: choose a" in message
+        assert "or null to name rows by their number" in message
+
+    def test_decimal_commas_are_refused(self, here):
+        (here / "given.csv").write_text('label,x,y\ncat,"0,5",1\ndog,"1,25",2\nemu,"3,0",3\n')
+        message = refused(bring_table, None, file="given.csv")
+        assert "column x has text among its numbers, first '0,5' in row 0" in message
+        assert "decimals take a point, not a comma" in message
+
     def test_files_of_a_folder_must_agree(self, here):
         (here / "folder").mkdir()
         pq.write_table(pa.table(numbers()), "folder/a.parquet")
@@ -496,6 +562,15 @@ class TestClasses:
         message = refused(bring_folder, leave_out={"dog": "barks"})
         assert "given: 2 classes with usable items (cat, emu); 3 are needed" in message
         assert "download.input may point one level too deep or too high" in message
+
+    def test_four_are_the_least(self, folder, monkeypatch):
+        """One novel, one presumed novel, and two that a network tells apart."""
+        monkeypatch.undo()
+        monkeypatch.chdir(folder.parent)
+        assert "3 classes with usable items (cat, dog, emu); 4 are needed" in refused(bring_folder)
+        (folder / "fox").mkdir()
+        (folder / "fox/1.png").write_bytes(encoded(5))
+        assert bring_folder() == "13 images of 4 classes"
 
     def test_a_single_class_when_the_folder_is_one_level_too_high(self, folder):
         assert "1 class with usable items (given)" in refused(bring_folder, input=".")

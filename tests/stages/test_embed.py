@@ -53,11 +53,13 @@ def setup(tmp_path, monkeypatch, tiny):
     items = {"train": 3, "calibration": 1, "test": 1}
     tiny["split"].update(novel_classes=1, presumed_novel_classes=1, items=items, set_sizes=[1])
 
-    def configure(on_bad_item: str = "fail", **changes) -> None:
+    def configure(on_bad_item: str = "fail", pca: int | None = None, **changes) -> None:
         tiny["on_bad_item"] = on_bad_item
+        tiny["baselines"]["pca"] = pca
         tiny["embed"] = {"representations": ["hog"], "mirrored": False, "shard": 10, "hog": HOG, **changes}
         first = next(name for name in tiny["embed"]["representations"] if name != "pixels")
         tiny["backbone"]["input"] = tiny["baselines"]["input"] = f"features/{first}.parquet"
+        tiny["pooled"]["input"] = f"features/{first}.parquet"
         Path("params.yaml").write_text(yaml.safe_dump(tiny))
 
     write(rows())
@@ -227,8 +229,9 @@ class TestBadItems:
         with pytest.raises(OutclassError) as caught:
             embed.run()
         for name in names:
-            assert f"item {name} of class {name[0]!r}: not a readable image (" in str(caught.value)
-        assert "on_bad_item: skip" in str(caught.value)
+            assert f"{name} (class {name[0]}): not a readable image (" in str(caught.value)
+        assert "set on_bad_item: skip: what is finished of the others is kept" in str(caught.value)
+        assert "If you remove files instead, all items behind the first move up" in str(caught.value)
         assert not paths.FEATURES.exists()
 
     def test_what_was_finished_is_kept_and_known_to_be_bad(self, setup, computed):
@@ -266,7 +269,7 @@ class TestBadItems:
         table = rows()
         table["image"][7] = data
         write(table)
-        with pytest.raises(OutclassError, match=r"item b/07\.png of class 'b': not a readable image"):
+        with pytest.raises(OutclassError, match=r"b/07\.png \(class b\): not a readable image"):
             embed.run()
 
     def test_a_png_that_is_broken_inside(self, setup):
@@ -275,7 +278,7 @@ class TestBadItems:
         length = data.index(b"IDAT") - 4
         table["image"][7] = data[:length] + (100).to_bytes(4) + data[length + 4 :]  # a chunk said to end too early
         write(table)
-        with pytest.raises(OutclassError, match=r"item b/07\.png of class 'b': not a readable image"):
+        with pytest.raises(OutclassError, match=r"b/07\.png \(class b\): not a readable image"):
             embed.run()
 
     def test_features_that_are_not_finite(self, setup):
@@ -300,6 +303,33 @@ class TestBadItems:
         setup("skip", hog={**HOG, "side": None})
         self.break_some(0)
         assert "of 41 items" in embed.run()
+
+    def test_looking_for_the_size_reads_no_row_group_again_and_again(self, setup, monkeypatch):
+        setup("skip", hog={**HOG, "side": None})
+        self.break_some(0, 1, 2, 3)
+        reads: list[int] = []
+        real = tables.read_rows
+        monkeypatch.setattr(tables, "read_rows", lambda *asked: reads.append(1) or real(*asked))
+        extractors.build(embed.params.load().embed)
+        assert len(reads) == 1
+
+    def test_one_in_a_shard_with_a_dropped_class(self, setup):
+        """Shards count the items in use, tables all of them: neither may be taken for the other."""
+        table = rows()
+        table["image"][15] = table["image"][15][:-300]
+        gone = {0, 6, 18}  # of the class a, of which item 12 and others are still there, in the same shard
+        write({name: [v for i, v in enumerate(values) if i not in gone] for name, values in table.items()})
+        setup("skip", shard=20)
+        work = embed.plan()
+        assert [shard.without for shard in work.shards] == [["a"], ["a"]]
+        assert "of 34 items, 5 left out" in embed.run()
+        assert [(name, label) for name, label, _ in skipped()] == [("d/15.png", "d"), ("", "a")]
+        used = tables.read_frame(paths.USED_ITEMS, tables.USED_ITEMS)
+        left = [item for item in range(42) if item % 6 and item != 15]
+        assert used["item"].tolist() == [10 + item for item in left]
+        expected = histograms(np.stack([_grey(item) for item in left]), HogSettings(4, 8, 1))
+        np.testing.assert_array_equal(features(), expected)
+        assert [fault[:2] for fault in embed._bad_items(work.shards[0])] == [("d/15.png", "d")]
 
     def test_constant_features_are_counted(self, setup):
         setup(representations=["given"])
@@ -351,12 +381,89 @@ class TestSmallClasses:
         ]
         assert len(features()) == 35
 
+    def test_when_all_are_dropped_it_says_why(self, setup, computed):
+        setup("skip")
+        self.without(*range(24))
+        with pytest.raises(OutclassError) as caught:
+            embed.run()
+        lines = str(caught.value).splitlines()
+        assert lines[0].startswith("split.novel_classes = 1, but there are 0 classes in")
+        assert lines[0].endswith(": at least 4 are needed, one of them novel")
+        assert len(lines) == 2 + len(CLASSES)
+        assert lines[2].startswith("  class a: has 3 items, split.items and split.set_sizes ask for at least 5")
+        assert not computed
+
+    def test_and_so_it_does_when_too_few_are_left(self, setup):
+        setup("skip")
+        self.without(*range(18), *range(19, 42, 6), *range(20, 42, 6))
+        with pytest.raises(OutclassError, match=r"(?s)there are 0 classes.*class a: has 4 items"):
+            embed.run()
+
+    def test_a_long_list_of_them_is_cut(self, setup):
+        setup("skip")
+        write(rows(**{"class": [f"{item:02}" for item in range(42)]}))
+        with pytest.raises(OutclassError, match=r"(?s)class 00: has 1 items.*class 19: .*\.\.\. and 22 more$"):
+            embed.run()
+
+    @pytest.mark.parametrize("broken", [0, 6], ids=["", "and an unreadable one before the first in use"])
+    def test_one_that_is_dropped_does_not_set_the_size(self, setup, broken):
+        """Its images may be of any size: nobody looks at them."""
+        setup("skip", hog={**HOG, "side": None}, shard=4)
+        table = rows()
+        for item in range(0, 42, 6):
+            table["image"][item] = png(noise(30, 40, 3, seed=item))
+        if broken:
+            table["image"][1] = b"no image"
+        gone = {6, 12, 18}
+        write({name: [v for i, v in enumerate(values) if i not in gone] for name, values in table.items()})
+        assert f"of {34 if broken else 35} items" in embed.run()
+
     def test_too_few_classes_are_refused_before_any_work(self, setup, computed):
         setup("skip")
         self.without(*(item for item in range(42) if item % 6 > 1))
         with pytest.raises(OutclassError, match="there are 2 classes"):
             embed.run()
         assert not computed
+
+
+class TestWhatBaselinesAskFor:
+    """They run last: what cannot be had is said first. Three train items of five known classes make 15."""
+
+    def test_more_components_than_train_items(self, setup, computed):
+        setup(pca=16)
+        with pytest.raises(OutclassError, match=r"baselines\.pca = 16, but .* have 15 train items: choose at most 15"):
+            embed.run()
+        assert not computed
+        setup(pca=15)
+        embed.run()
+
+    def test_mirror_images_are_train_items_too(self, setup):
+        setup(pca=16, mirrored=True)
+        embed.run()
+
+    def test_more_neighbours_than_train_items(self, setup, tiny, computed):
+        tiny["baselines"]["knn"] = {"neighbours": [1, 16]}
+        setup()
+        with pytest.raises(OutclassError, match=r"baselines\.knn\.neighbours = 16, but .* have 15 train items"):
+            embed.run()
+        assert not computed
+        del tiny["baselines"]["knn"]
+        setup()
+        embed.run()
+
+    def test_classes_that_are_dropped_have_none(self, setup):
+        write({name: [v for i, v in enumerate(values) if i not in (0, 6, 12)] for name, values in rows().items()})
+        setup("skip", pca=13)
+        with pytest.raises(OutclassError, match=r"have 12 train items"):
+            embed.run()
+
+    def test_more_components_than_features(self, setup):
+        setup(pca=9, hog={**HOG, "side": 8, "orientations": 8})
+        with pytest.raises(OutclassError, match=r"baselines\.pca = 9, but features/hog\.parquet has 8 features"):
+            embed.run()
+        assert not paths.FEATURES.exists()
+        setup(pca=8, hog={**HOG, "side": 8, "orientations": 8})
+        embed.run()
 
 
 def _grey(item: int) -> np.ndarray:
@@ -468,6 +575,22 @@ class TestShards:
         setup(**change)
         monkeypatch.setenv("OUTCLASS_SLOTS", "7")
         assert self.keys() == before
+
+    def test_another_representation_matters_if_images_are_decoded_larger_for_it(self, setup):
+        before = [key["hog"] for key in self.keys()]
+        setup(representations=["hog", "pixels"], pixels={"side": extractors.SMALL_SIDE})
+        assert [key["hog"] for key in self.keys()] == before
+        setup(representations=["hog", "pixels"], pixels={"side": extractors.SMALL_SIDE + 1})
+        assert all(old != key["hog"] for old, key in zip(before, self.keys(), strict=True))
+
+    @pytest.mark.parametrize("change", [{"hog": {**HOG, "orientations": 5}}, {"mirrored": True}])
+    def test_are_not_made_with_other_parameters_than_they_were_cut_for(self, setup, change):
+        work = embed.plan()
+        shards.check_unchanged(work.shards, work.params.embed, work.extractors)
+        setup(**change)
+        now = embed.params.load().embed
+        with pytest.raises(OutclassError, match=r"params\.yaml changed while the run was under way: start it again"):
+            shards.check_unchanged(work.shards, now, extractors.build(now))
 
     def test_names_and_numbers_do_not_matter(self, setup):
         before = self.keys()

@@ -17,7 +17,7 @@ def scores(fold: int = 0, stage: str = "ensemble") -> pd.Series:
 
 
 def all_scores(fold: int) -> dict:
-    return {**scores(fold).to_dict(), **scores(fold, "baselines").to_dict()}
+    return {key: value for stage in ("ensemble", "pooled", "baselines") for key, value in scores(fold, stage).items()}
 
 
 def theta(u1: float, u2: float, lowest: float, kind: str) -> float:
@@ -193,7 +193,7 @@ def test_novel_sets_are_those_of_the_folds_novel_classes(project):
     roles = pd.read_parquet(paths.split(0, "classes"))
     for fold in (0, 1):
         novel = roles[(roles["f"] == fold) & (roles["role"] == "novel")]["class"]
-        for stage in ("ensemble", "baselines"):
+        for stage in ("ensemble", "pooled", "baselines"):
             frame = pd.read_parquet(paths.run(stage, 0, fold) / "scores.parquet")
             assert (frame["novel"] == frame["class"].isin(novel)).all()
             assert frame["novel"].any()

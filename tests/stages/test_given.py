@@ -97,6 +97,16 @@ class TestRefused:
         with pytest.raises(OutclassError, match=rf"has a column {re.escape(repr(untaught))}, but .* presumed novel"):
             self.load(data, lessons[1])
 
+    @pytest.mark.parametrize("network", [0, 1], ids=["backbone", "partition"])
+    def test_a_column_of_a_class_that_is_novel(self, data, lessons, network):
+        novel = str(data.classes[data.codes < 0][0])
+        assert novel not in data.known
+        lesson = lessons[network]
+        path = given._find(FOLDER, lesson.name)
+        given._read(path).assign(**{novel: 0.0}).to_parquet(path.with_suffix(".parquet"))
+        with pytest.raises(OutclassError, match=rf"has a column {re.escape(repr(novel))}, but that class is novel"):
+            self.load(data, lesson)
+
     def test_an_item_without_a_row(self, data, lessons):
         lost = data.names[5]
         self.change(lessons[1], lambda table: table[table["name"] != lost])

@@ -15,7 +15,7 @@ def test_numbers_read_off_the_paper():
     assert row(1, "k-NN (k=5)").auc == (Value(55, 3), Value(60, 1))
     assert row(5, "Our method").auc == (Value(94, 2), Value(90, 1))
     assert row(5, "Max confidence").eer == (Value(0.30, 0.08), Value(0.39, 0.04))
-    assert row(5, "KNFST") == paper.Row("KNFST", None, (None, Value(0.40, 0.02)), (None, Value(64, 4)))
+    assert row(5, "KNFST") == paper.Row("KNFST", "knfst/mean-score", (None, Value(0.40, 0.02)), (None, Value(64, 4)))
 
 
 def test_both_tables_have_the_same_ten_methods_in_order():

@@ -99,7 +99,7 @@ def test_a_value_of_the_wrong_type_is_named(tiny, key, value):
         ("repetitions", []),
         ("folds", [-1]),
         ("download.glyphs.classes", 101),
-        ("download.glyphs.classes", 2),
+        ("download.glyphs.classes", 3),
         ("split.novel_classes", 0),
         ("split.items.calibration", 0),
         ("split.set_sizes", []),
@@ -232,6 +232,12 @@ class TestInputs:
     def test_confidences_of_ones_own_may_lie_anywhere(self, tiny):
         tiny["backbone"]["network"] = "given"
         assert parsed(tiny, "backbone.input", "somewhere").backbone.input == "somewhere"
+
+    @pytest.mark.parametrize("path", ["features/hog.parquet", "./features/pixels.parquet"])
+    def test_confidences_of_ones_own_are_no_features(self, tiny, path):
+        tiny["backbone"]["network"] = "given"
+        with pytest.raises(OutclassError, match=r"backbone\.input is .*parquet, which embed writes: name the folder"):
+            parsed(tiny, "backbone.input", path)
 
     def test_confidences_of_ones_own_have_no_mirror_images(self, tiny):
         tiny["backbone"]["network"] = "given"

@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from stages import figures, report
-from stages.results import methods
+from stages import figures, report, results
+from stages.results import Cell, Column, Section, Table, methods
 
 PIXEL = b"\x89PNG not really"
 
@@ -70,7 +70,7 @@ class TestPaperTables:
         assert row["EER Caltech-256 (published)"] == "0.48 ± 0.004"
 
     def test_missing_here_and_not_available_there_differ(self, metrics):
-        row = find(parse(report.paper_tables(metrics, "glyphs")), "KNFST")
+        row = find(parse(report.paper_tables(metrics, "glyphs")), "KNFST `knfst/mean-score`")
         assert row["EER Cifar-100 (published)"] == "NA"
         assert row["EER glyphs (measured here)"] == "–"
 
@@ -174,14 +174,46 @@ class TestWords:
             ("knn-7/features", ["7 nearest", "feature vectors"]),
             ("knn-1/confidences", ["nearest training item,", "confidence vectors"]),
             ("ocsvm/features", ["One-class SVM", "feature vectors"]),
+            ("plda/mean-vector", ["likeliest known class", "mean vector"]),
+            ("deep-knn/mean-score", ["k-th nearest training item", "averaged over the set's items"]),
         ],
     )
     def test_descriptions(self, method, words):
         assert all(word in report.describe(method) for word in words)
 
     def test_an_unknown_method_is_not_made_up(self, metrics):
-        assert report.describe("vim") == ""
-        assert "Not described here yet." in page({**metrics, "vim": {"1": cell(70, 0.3)}})
+        assert report.describe("odin") == ""
+        assert "Not described here yet." in page({**metrics, "odin": {"1": cell(70, 0.3)}})
+
+    def test_the_glossary_says_nothing_twice(self):
+        names = ["plda/mean-score", "plda/mean-vector", "energy/mean-score", "threshold/ratio", "threshold", "odin/x"]
+        found = report.glossary({name: {"1": cell(70, 0.3)} for name in names})
+        assert list(found) == ["plda", "energy", "threshold", "odin", "…/mean-score", "…/mean-vector", "…/ratio", "…/x"]
+        assert found["plda"] == report.describe("plda")
+        assert "averaged over the set's items" in found["…/mean-score"]
+        assert found["odin"] == found["…/x"] == ""
+
+
+class TestSections:
+    part = Section(
+        "Why & how",
+        ["First <words>."],
+        [Table("Small", "A note.", [Column("Method"), Column("n", "group")], [(Cell("", "a"), Cell("7", best=True))])],
+        ("rates",),
+    )
+
+    def test_on_the_page_with_their_own_figures(self, metrics):
+        text = page(metrics, figures={"auc": PIXEL, "rates": PIXEL}, sections=[self.part])
+        curves, section = text.index("<h2>Curves</h2>"), text.index("<h2>Why &amp; how</h2>")
+        assert curves < text.index("AUC by set size") < section < text.index("A point is one novelty classifier")
+        assert text.count("data:image/png;base64,") == 2
+        assert "<p>First &lt;words&gt;.</p>" in text
+        assert "<b>7</b>" in text
+
+    def test_in_markdown(self):
+        text = report.section(self.part)
+        assert text.startswith("## Why \\& how\n\nFirst \\<words\\>.\n\n### Small\n\nA note.\n")
+        assert parse(text) == [{"Method": "`a`", "group n": "**7**"}]
 
 
 class TestHtml:
@@ -299,19 +331,22 @@ class TestChoice:
         weak_ocsvm = {"ocsvm/confidences": 55.0, "ocsvm/features": 50.0}
         assert self.choose(**weak_ocsvm) == [
             "ensemble-count",
-            "ensemble-margin",
             "ensemble-count/ratio",
             "threshold",
             "max-confidence",
             "knn-1/confidences",
             "ocsvm/confidences",
             "knn-5/features",
+            "ocsvm/features",
         ]
 
     def test_a_new_method_that_wins_is_drawn_in_its_own_colour(self):
-        assert "pooled" in self.choose(pooled=99.0)
-        metrics = {"threshold": {"1": cell(60, 0.4)}, "pooled": {"1": cell(70, 0.3)}}
-        assert figures.styles(metrics)["pooled"] == figures.WINNER
+        assert "odin" in self.choose(odin=99.0)
+        metrics = {"threshold": {"1": cell(60, 0.4)}, "odin": {"1": cell(70, 0.3)}}
+        assert figures.styles(metrics)["odin"] == figures.WINNER
+
+    def test_pooled_is_always_drawn(self):
+        assert "pooled" in self.choose(pooled=51.0)
 
     def test_a_winning_variant_of_a_family_already_shown_is_drawn(self):
         assert "ensemble-probability" in self.choose(**{"ensemble-probability": 99.0})
@@ -332,7 +367,11 @@ class TestChoice:
         ],
     )
     def test_families(self, method, family):
-        assert figures.family(method) == family
+        assert results.family(method) == family
+
+    def test_ways_of_treating_sets_are_one_kind(self):
+        names = ["plda/mean-score", "plda/mean-vector", "knn-5/features", "knn-1/confidences"]
+        assert [results.kind(name) for name in names] == ["plda", "plda", "knn", "knn"]
 
 
 class TestRoc:

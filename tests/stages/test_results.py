@@ -20,7 +20,8 @@ def metrics() -> dict:
 
 
 class TestReading:
-    def test_backbone_is_no_method(self, metrics):
+    def test_backbone_and_analysis_are_no_methods(self, metrics):
+        metrics["analysis"] = {"1": {"rates": {"p": 0.8}}}
         assert results.methods(metrics) == ["vim", "threshold", "max-confidence"]
 
     def test_sizes_are_ordered_as_numbers(self):
@@ -55,8 +56,15 @@ class TestTables:
     def test_names_of_ours_are_told_from_the_papers_wording(self, metrics):
         names = [row[0] for row in results.papers_tables(metrics, "glyphs")[0].rows]
         assert Cell("Simple threshold", code="threshold") in names
-        assert Cell("KNFST") in names
+        assert Cell("KNFST", "knfst/mean-score") in names
         assert names[-1] == Cell("", code="vim")
+
+    def test_of_methods_that_the_paper_lacks_the_best_of_each_kind_are_shown_but_not_all(self):
+        kinds = ("odin", "vim", "lof", "gen", "plda", "energy")
+        names = [f"{kind}/{way}" for kind in kinds for way in ("mean-vector", "mean-score")]
+        metrics = {name: {"1": cell(90 - i)} for i, name in enumerate(names)}
+        rows = results.papers_tables(metrics, "glyphs")[0].rows
+        assert [row[0].code for row in rows[10:]] == [f"{kind}/mean-vector" for kind in kinds[:5]]
 
     def test_best_is_judged_on_what_is_printed(self, metrics):
         column = {row[0].code: row[1] for row in results.full_table(metrics).rows}
