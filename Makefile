@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 # Tools are found in the environment, activated or not, and call nobody.
+export PYTHONPATH := $(CURDIR)
 export PATH := $(abspath $(BIN)):$(PATH)
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
@@ -50,6 +51,8 @@ bench: env  ## how fast the parts are, beside what one would otherwise write
 	@python benchmarks/loader.py
 	@python benchmarks/extraction.py
 	@python benchmarks/cost.py
+	@python benchmarks/baselines.py
+	@python benchmarks/knfst.py
 
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui

@@ -10,9 +10,21 @@ import numpy as np
 import pandas as pd
 
 from outclass.arrays import Floats
-from outclass.errors import OutclassError
+from outclass.errors import Fault, OutclassError
 from outclass.metrics import auc, eer, mean_roc, roc
-from stages import analysis, analysis_figures, choices, command, comparisons, figures, files, paths, report, tables
+from stages import (
+    analysis,
+    analysis_figures,
+    choices,
+    command,
+    comparisons,
+    faults,
+    figures,
+    files,
+    paths,
+    report,
+    tables,
+)
 from stages.params import FILE, Params
 from stages.params import load as load_params
 from stages.results import Section
@@ -131,10 +143,9 @@ def _notes(params: Params, runs: list[Run], devices: set[str]) -> list[str]:
     return [note for note, applies in notes.items() if applies] + chosen
 
 
-def _read_skipped() -> list[report.Skipped]:
+def _read_skipped() -> list[Fault]:
     """What was left out because it could not be used."""
-    found = [tables.read_frame(path, tables.SKIPPED) for path in (paths.SKIPPED_FILES, paths.SKIPPED_ITEMS)]
-    return [report.Skipped(*row) for row in pd.concat(found)[["name", "class", "reason"]].itertuples(index=False)]
+    return [fault for path in (paths.SKIPPED_FILES, paths.SKIPPED_ITEMS) for fault in faults.read(path)]
 
 
 def _draw(metrics: Mapping[str, Any], curves: Curves, rates: pd.DataFrame) -> dict[str, bytes]:

@@ -10,10 +10,10 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import jinja2
 
+from outclass.errors import Fault
 from stages import results
 from stages.paper import Value
 from stages.results import (
@@ -202,14 +202,6 @@ def glossary(metrics: Metrics) -> dict[str, str]:
     }
 
 
-class Skipped(NamedTuple):
-    """Something that was left out because it could not be used; without a name, a whole class."""
-
-    name: str
-    label: str
-    reason: str
-
-
 MOST_SKIPPED = 200
 """So many of them are listed on the page."""
 
@@ -223,7 +215,7 @@ def html(
     params_text: str,
     notes: Sequence[str],
     dataset: str,
-    skipped: Sequence[Skipped] = (),
+    skipped: Sequence[Fault] = (),
     sections: Sequence[Section] = (),
 ) -> str:
     """The whole report as one page that needs no network.
