@@ -6,7 +6,6 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 # Tools are found in the environment, activated or not, and call nobody.
-export PYTHONPATH := $(CURDIR)
 export PATH := $(abspath $(BIN)):$(PATH)
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
