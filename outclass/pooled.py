@@ -29,10 +29,13 @@ from outclass.baselines.knfst import projection_from, subset_solutions
 from outclass.baselines.mahalanobis import Gaussians, gaussians, squared_mahalanobis
 from outclass.baselines.plda import TwoCovariances, log_ratios, two_covariances
 from outclass.baselines.statistics import Moments, class_means
+from outclass.errors import OutclassError
 from outclass.sets import set_means
 
 ROUNDING = 1e-6
-"""An input that varies less than this, relative to its size, is constant."""
+"""An input that varies less than this, or less than this share of a mean above 1, is constant."""
+SMALLEST_PIVOT = 1e-12
+"""Of a kernel matrix whose diagonal is 1: what is smaller is rounding."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,10 @@ def null_spaces(
 
 def _inverse(matrix: Floats) -> Floats:
     """Of a positive definite matrix, by its Cholesky factor."""
-    factor, _ = dpotrf(matrix, lower=True, overwrite_a=True)
+    factor, failed = dpotrf(matrix, lower=True, overwrite_a=True)
+    smallest = factor.diagonal().min()
+    if failed or not smallest**2 > SMALLEST_PIVOT:
+        raise OutclassError("the kernel matrix of the train items is singular: raise pooled.ridge")
     lower, _ = dpotri(factor, lower=True, overwrite_c=True)
     return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
@@ -188,9 +194,9 @@ def inputs(sets: Sets, seen: Confidences, known: Reference, null_space: NullSpac
 
 
 def _mean_of_largest(neighbours: Floats) -> Floats:
-    """(m, k', n) -> (m,): mean of the n largest of all classes."""
-    count = neighbours.shape[2]
+    """(m, k', n) -> (m,): mean of the n largest of all classes, or of all that there are."""
     together = neighbours.reshape(len(neighbours), -1)
+    count = min(neighbours.shape[2], int(np.isfinite(together[:1]).sum()))
     return np.asarray(np.partition(together, -count, axis=1)[:, -count:].mean(axis=1))
 
 

@@ -161,12 +161,13 @@ def finding(found: Numbers) -> str:
     rates, theta, partitions = (found[s][name] for name in ("rates", "theta", "partitions"))
     fewer, most = ([*partitions][-2:-1] or [*partitions])[0], [*partitions][-1]
     near, far = (_number(theta[f"presumed_{which}_from_novel"], 2).text for which in ("novel", "known"))
+    worth = found[s]["as_used"]["independent_votes"]
+    votes = f"the {most} votes, which agree more than independent ones would, are worth about {worth:.0f} that do not"
     return (
         f"Here, on {sets_of(int(s))}: p is above q in {100 * rates['p_above_q']:.0f}\u00a0% of the classifiers; "
         f"presumed-novel classes lie {near} from the novel ones and presumed-known ones {far}; "
         f"{fewer} of the {most} partitions reach an AUC of {partitions[fewer]['auc']:.1f}\u00a0%, all of them "
-        f"{partitions[most]['auc']:.1f}\u00a0%; and the {most} votes, which agree more than independent ones would, "
-        f"are worth about {found[s]['as_used']['independent_votes']:.0f} that do not."
+        f"{partitions[most]['auc']:.1f}\u00a0%" + (f"; and {votes}." if worth < int(most) else ".")
     )
 
 

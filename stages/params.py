@@ -72,7 +72,7 @@ class Download(Group):
 
 
 class ItemCounts(Group):
-    train: Count
+    train: Annotated[int, Field(ge=2, strict=True)]  # the spread within a class cannot be told from one item
     calibration: Count
     test: Count | None
 

@@ -145,7 +145,7 @@ def distinct(x: Floats, labels: Ints) -> Ints:
 
 @dataclass
 class Knfst:
-    """Distance to the nearest class point in the null space; sets are scored by the mean of their items' scores.
+    """Distance to the nearest class point in the null space.
 
     Where K is positive definite, the projection comes from its Cholesky factor: in double precision up to
     ``LARGEST_DOUBLE`` training items, beyond that in refined single precision ("auto"). Where K is rank deficient, it

@@ -13,8 +13,9 @@ eigenproblem of the features' width: with W = L L^T and the centred class means 
 the left singular vectors of L^-1 A, and q is the squared singular value minus mean(1 / n_c).
 
 Classes never seen may differ in yet other directions than the k known ones do. To shrink B as well, towards a multiple
-of the identity, says so: then all dimensions count, and in those without class differences so far, a set away from the
-mean of all speaks for a new class. This takes one eigenproblem of the features' width.
+of the identity, says so: then more dimensions count, and in those without class differences so far, a set away from the
+mean of all speaks for a new class. (A share too small to make up for the W mean(1 / n_c) that was taken off leaves such
+dimensions out.) This takes one eigenproblem of the features' width.
 """
 
 from dataclasses import dataclass
@@ -51,21 +52,23 @@ def two_covariances(moments: Moments, shrinkage: float, between_shrinkage: float
     mean = means.mean(axis=0)
     columns = whiten(means - mean, factor).T / np.sqrt(k - 1)
     bias = float((1 / counts).mean())
-    solve = _seen_directions if between_shrinkage == 0 else _all_directions
-    directions, between = solve(columns, bias, factor, between_shrinkage)
+    if between_shrinkage == 0:
+        directions, between = _seen_directions(columns, bias)
+    else:
+        directions, between = _all_directions(columns, bias, factor, between_shrinkage)
     kept = between > SMALLEST_BETWEEN
     axes = scipy.linalg.solve_triangular(factor, directions[:, kept], lower=True, trans="T")
     return TwoCovariances(mean, axes, between[kept], (means - mean) @ axes, counts)
 
 
-def _seen_directions(columns: Floats, bias: float, factor: Floats, share: float) -> tuple[Floats, Floats]:
+def _seen_directions(columns: Floats, bias: float) -> tuple[Floats, Floats]:
     """Eigenvectors and eigenvalues of L^-1 B L^-T in the span of the class means."""
     left, singular, _ = np.linalg.svd(columns, full_matrices=False)
     return left, singular**2 - bias
 
 
 def _all_directions(columns: Floats, bias: float, factor: Floats, share: float) -> tuple[Floats, Floats]:
-    """Likewise for (1 - a) B + a tr(B) / d I, which has full rank."""
+    """Likewise for (1 - a) B + a tr(B) / d I, of which fewer eigenvalues are negative."""
     width = len(factor)
     whitened = columns @ columns.T
     whitened[np.diag_indices(width)] -= bias

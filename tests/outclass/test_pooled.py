@@ -137,6 +137,12 @@ def test_class_neighbours_are_the_most_similar_of_each_class(seed, count, per_cl
             np.testing.assert_allclose(found[row, c], [-np.inf] * (count - len(products)) + products)
 
 
+def test_fewer_train_items_than_neighbours_are_all_averaged():
+    products = np.array([[[-np.inf, 1.0, 2.0], [-np.inf, -np.inf, 6.0]]])
+    assert pooled._mean_of_largest(products) == pytest.approx([3.0])
+    assert pooled._mean_of_largest(products[:, 1:]) == pytest.approx([6.0])
+
+
 class TestProjection:
     def test_is_not_needed_for_narrow_features(self):
         assert pooled.projection(10, 10, np.random.default_rng(0)) is None

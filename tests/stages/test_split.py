@@ -28,7 +28,7 @@ def small_params(draw: st.DrawFn) -> Params:
     values = copy.deepcopy(TINY)
     classes = draw(st.integers(4, 12))
     novel = draw(st.integers(1, classes - 3))
-    items = {"train": draw(st.integers(1, 5)), "calibration": draw(st.integers(1, 6))}
+    items = {"train": draw(st.integers(2, 5)), "calibration": draw(st.integers(1, 6))}
     items["test"] = draw(st.none() | st.integers(1, 6))
     largest = min(4, items["calibration"], items["test"] or 4)
     values["seed"] = draw(st.integers(0, 2**32))
