@@ -35,14 +35,14 @@ def test_another_theta_refits_the_ensemble_and_retrains_nothing(prepared, api):
 
 def test_another_fold_runs_only_what_is_new(prepared, api):
     prepared.set(folds=[0, 1, 2])
-    stages = ("backbone", "baselines", "ensemble", "partitions")
+    stages = ("backbone", "baselines", "ensemble", "partitions", "pooled")
     assert ran(prepared.run("dvc", "repro", PREFECT_API_URL=api)) == sorted([*(f"{s}@0-2" for s in stages), "evaluate"])
     assert json.loads((prepared.root / "report/metrics.json").read_text())["threshold"]["1"]["n"] == 3
 
 
 def test_another_repetition_runs_only_what_is_new(prepared, api, reference):
     prepared.set(repetitions=[0, 1], folds=[0])
-    stages = ("backbone", "baselines", "ensemble", "partitions")
+    stages = ("backbone", "baselines", "ensemble", "partitions", "pooled")
     output = prepared.run("dvc", "repro", PREFECT_API_URL=api)
     assert ran(output) == sorted(["split@1", *(f"{stage}@1-0" for stage in stages), "evaluate"])
     old = {name: digest for name, digest in prepared.digests("runs").items() if "/r0-" in name}

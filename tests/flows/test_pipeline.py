@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 def test_from_scratch_it_gives_the_bytes_of_a_plain_dvc_repro_and_leaves_nothing_running(workspace, reference):
     output = workspace.python("flows.pipeline", OUTCLASS_SLOTS="2")
-    assert "pipeline: 12 items to run" in output
+    assert "pipeline: 14 items to run" in output
     assert "evaluate: report/index.html" in output
     assert "Running stage" not in output  # DVC's own chatter stays in the logs
     for folder in ("data", "splits", "features", "runs", "report"):
@@ -23,10 +23,10 @@ def test_from_scratch_it_gives_the_bytes_of_a_plain_dvc_repro_and_leaves_nothing
 
 
 def test_a_failing_item_is_named_with_its_log_and_message(prepared, api):
-    prepared.set(**{"baselines.pca": 1000})
+    prepared.set(**{"pooled.shrinkage": 0.0})
     output = prepared.python("flows.pipeline", check=False, PREFECT_API_URL=api)
     # Both folds fail; either may be first.
-    assert re.search(r"pipeline: error: (baselines@0-[01]) failed; its log is \.outclass/logs/\1\.log", output)
+    assert re.search(r"pipeline: error: (pooled@0-[01]) failed; its log is \.outclass/logs/\1\.log", output)
     assert "baselines.pca: 1000 principal components asked for, but" in output
     assert "Traceback" not in output
     assert prepared.leftovers() == []
