@@ -135,9 +135,7 @@ def _score(method: str, tuned: Tuned, task: Task) -> dict[Case, Floats]:
         try:
             scores |= candidate.fit(task.train, task.labels).score_sets(task.test, task.sets, cases)
         except OutclassError as error:
-            raise OutclassError(
-                f"baselines.methods.{method}, on all known classes: {error}; change its values there, or leave it out"
-            ) from error
+            raise OutclassError(f"baselines.methods.{method}, on all known classes: {error}") from error
     return scores
 
 
