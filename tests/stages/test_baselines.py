@@ -294,7 +294,7 @@ class TestMethodsOfTheParameters:
         ("values", "message"),
         [
             ([85, 86], "baselines.methods.deep-knn: no candidate could be fitted .*\n.*neighbours 85: .*\n.*86: "),
-            ([109], "baselines.methods.deep-knn, on all known classes: deep-knn with neighbours 109: .* 108 train items; give other"),
+            ([109], "deep-knn, on all known classes: deep-knn with neighbours 109: .* 108 train items; give other"),
         ],
     )
     def test_that_cannot_be_fitted_at_all_are_refused(self, project, configure, values, message):
