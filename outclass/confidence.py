@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from outclass.arrays import Bools, Floats, Ints
 
@@ -34,7 +34,7 @@ def summarise(means: Floats) -> Summary:
         first=top_two[..., 1],
         second=top_two[..., 0],
         lowest=means.min(axis=-1),
-        energy=logsumexp(means, axis=-1),
+        energy=scipy.special.logsumexp(means, axis=-1),
     )
 
 

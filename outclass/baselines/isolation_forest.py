@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.ensemble import IsolationForest as Forest
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines.contract import Items, Uses
@@ -24,6 +23,8 @@ class IsolationForest:
     def fit(self, items: Items, labels: Ints) -> Self:
         if self.trees < 1:
             raise OutclassError(f"isolation-forest of {self.trees} trees: give a positive number")
+        from sklearn.ensemble import IsolationForest as Forest
+
         self.forest_ = Forest(n_estimators=self.trees, random_state=self.seed).fit(items.features)
         return self
 

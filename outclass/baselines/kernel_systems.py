@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_lapack_funcs
+import scipy
 
 from outclass.arrays import Floats
 from outclass.baselines.kernels import Kernel
@@ -55,7 +55,7 @@ def solve_in_double(kernel: Kernel, x: Floats, b: Floats, ridge: float, block: i
     trace = float(matrix.trace())
     if not np.isfinite(trace):
         raise OutclassError("kernel values of the training items are too large to compute with: lower gamma or degree")
-    factorise, estimate, solve = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+    factorise, estimate, solve = scipy.linalg.get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
     factor, failed = factorise(matrix, lower=1, clean=0, overwrite_a=1)
     if failed or not estimate(factor, trace, uplo="L")[0] > ROUNDING:
         return None
@@ -71,7 +71,7 @@ def solve_in_single(kernel: Kernel, x: Floats, b: Floats, ridge: float, block: i
     matrix = lower_triangle(kernel, x, ridge, np.float32, block)
     if not np.isfinite(matrix.trace()):
         return None
-    factorise, solve = get_lapack_funcs(("potrf", "potrs"), (matrix,))
+    factorise, solve = scipy.linalg.get_lapack_funcs(("potrf", "potrs"), (matrix,))
     factor, failed = factorise(matrix, lower=1, clean=0, overwrite_a=1)
     if failed:
         return None

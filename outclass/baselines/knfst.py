@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.spatial.distance import cdist
+import scipy
 
 from outclass.arrays import Bools, Floats, Ints
 from outclass.baselines.contract import Items, Uses
@@ -63,7 +62,7 @@ def projection_from(solution: Floats, labels: Ints, ridge: float = 0.0) -> Proje
     z = indicators(labels)
     gram = z.T @ solution
     r = np.linalg.cholesky((gram + gram.T) / 2).T
-    m = solve_triangular(r, _complement(r.sum(axis=1)))
+    m = scipy.linalg.solve_triangular(r, _complement(r.sum(axis=1)))
     return Projection(solution @ m, m - ridge * (gram @ m) / z.sum(axis=0)[:, None])
 
 
@@ -121,7 +120,7 @@ def _kernel_of(matrix: Floats) -> Floats:
 
 def _over(matrix: Floats, r: Floats) -> Floats:
     """matrix @ r^-1, r upper triangular."""
-    return np.asarray(solve_triangular(r, matrix.T, trans="T").T)
+    return np.asarray(scipy.linalg.solve_triangular(r, matrix.T, trans="T").T)
 
 
 def distinct(x: Floats, labels: Ints) -> Ints:
@@ -186,7 +185,7 @@ class Knfst:
     def _distances(self, x: Floats) -> Floats:
         parts = blocks(len(self.vectors_), self.block)
         projected = sum(self.kernel_(x, self.vectors_[part]) @ self.projection_.coefficients[part] for part in parts)
-        return np.asarray(cdist(projected, self.projection_.points).min(axis=1))
+        return np.asarray(scipy.spatial.distance.cdist(projected, self.projection_.points).min(axis=1))
 
     def _solve(self, targets: Floats) -> Floats | None:
         """A, in single precision if that is asked for and enough, otherwise in double; None if K is not definite."""

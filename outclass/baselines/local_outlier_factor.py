@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.neighbors import LocalOutlierFactor as Lof
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines.contract import Items, Uses
@@ -28,6 +27,8 @@ class LocalOutlierFactor:
             raise OutclassError(
                 f"{self.neighbours} neighbours of each train item for lof: there are {len(items.features)} items"
             )
+        from sklearn.neighbors import LocalOutlierFactor as Lof
+
         self.factor_ = Lof(n_neighbors=self.neighbours, novelty=True).fit(items.features)
         return self
 

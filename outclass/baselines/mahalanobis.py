@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines.blocks import by_blocks
@@ -43,6 +42,8 @@ def gaussians(means: Floats, scatter: Floats, n: int, shrinkage: float) -> Gauss
 
 def squared_mahalanobis(vectors: Floats, to: Gaussians) -> Floats:
     """The squared distance of each vector (n, d) to the nearest of the means."""
+    from sklearn.metrics.pairwise import euclidean_distances
+
     centre = to.means.mean(axis=0)  # shortens the vectors, which keeps differences of squares accurate
     means = whiten(to.means - centre, to.factor)
 

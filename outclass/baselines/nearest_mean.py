@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines.blocks import by_blocks
@@ -21,12 +20,16 @@ def nearest_mean(vectors: Floats, means: Floats, metric: Metric = "euclidean") -
     if metric not in METRICS:
         raise OutclassError(f"metric {metric!r} of the nearest mean: choose one of {', '.join(METRICS)}")
     if metric == "cosine":
+        from sklearn.metrics.pairwise import cosine_distances
+
         return by_blocks(lambda x: np.asarray(cosine_distances(x, means).min(axis=1)), vectors)
     return np.sqrt(nearest_squared(vectors, means))
 
 
 def nearest_squared(vectors: Floats, means: Floats) -> Floats:
     """The squared Euclidean distance of each vector (n, d) to the nearest of the means (k, d)."""
+    from sklearn.metrics.pairwise import euclidean_distances
+
     centre = means.mean(axis=0)  # shortens the vectors, which keeps differences of squares accurate
     centred = means - centre
     return by_blocks(lambda x: np.asarray(euclidean_distances(x, centred, squared=True).min(axis=1)), vectors, centre)

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import elementwise
-from scipy.special import softmax
-from sklearn.metrics.pairwise import euclidean_distances
+import scipy
 
 from outclass.arrays import Bools, Floats, Ints
 from outclass.baselines.blocks import by_blocks
@@ -64,6 +62,8 @@ def fit_weibulls(largest: Floats, exist: Bools) -> Weibulls:
     For y standardised to mean 0 and deviation 1, the shape g solves sum of y exp(g y) / sum of exp(g y) = 1 / g, whose
     left side grows and right side falls; the scale is log(mean of exp(g y)) / g.
     """
+    from scipy.optimize import elementwise
+
     smallest = np.where(exist, largest, np.inf).min(axis=1)
     y = np.log1p(np.where(exist, largest - smallest[:, None], 0) / SHIFT)
     mean = np.mean(y, axis=1, where=exist)
@@ -84,13 +84,15 @@ def _excess(shape: Floats, y: Floats) -> Floats:
 
 def unknown_probability(u: Floats, means: Floats, weibulls: Weibulls, alpha: int) -> Floats:
     """The probability (n,) of the unknown class after ``alpha`` classes have given it their shares."""
+    from sklearn.metrics.pairwise import euclidean_distances
+
     alpha = min(alpha, u.shape[1])
     top = np.argsort(-u, axis=1, kind="stable")[:, :alpha]
     outlying = np.take_along_axis(weibulls.cumulative(euclidean_distances(u, means)), top, axis=1)
     given = np.zeros_like(u)
     np.put_along_axis(given, top, outlying * np.arange(alpha, 0, -1) / alpha, axis=1)
     unknown = (u * given).sum(axis=1, keepdims=True)
-    return np.asarray(softmax(np.concatenate([unknown, u * (1 - given)], axis=1), axis=1)[:, 0])
+    return np.asarray(scipy.special.softmax(np.concatenate([unknown, u * (1 - given)], axis=1), axis=1)[:, 0])
 
 
 def well_classified(u: Floats, labels: Ints) -> Bools:

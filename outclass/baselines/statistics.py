@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy
 
 from outclass.arrays import Bools, Floats, Ints
 from outclass.baselines.blocks import slices

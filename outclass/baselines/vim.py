@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from outclass.arrays import Floats, Ints
 from outclass.baselines.blocks import slices

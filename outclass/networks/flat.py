@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.adamw import adamw
 
 from outclass.arrays import Bools, Floats, Ints
 from outclass.errors import OutclassError
@@ -87,19 +88,47 @@ def train_heads(
     x = torch.as_tensor(features, dtype=torch.float32, device=device)
     y = torch.as_tensor(labels, dtype=torch.long, device=device)
     items = torch.as_tensor(orders, device=device)
-    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    optimiser = _AdamW(parameters, settings.weight_decay)
     for step in range(settings.steps):
-        optimiser.param_groups[0]["lr"] = settings.learning_rate * (1 + cos(pi * step / settings.steps)) / 2
         batch = items[:, step]
         mask = _dropout_mask(generators, settings, device)
         loss = functional.cross_entropy(heads.logits(x[batch], mask).flatten(0, 1), y[batch].flatten(), reduction="sum")
-        optimiser.zero_grad()
-        (loss / settings.batch).backward()  # sum over heads of the mean over the head's batch
-        optimiser.step()
+        gradients = torch.autograd.grad(loss / settings.batch, parameters)  # sum over heads of their batches' means
+        optimiser.step(gradients, settings.learning_rate * (1 + cos(pi * step / settings.steps)) / 2)
         on_step(step + 1, settings.steps)
     for layer in parameters:
         layer.requires_grad_(False)
     return heads
+
+
+class _AdamW:
+    """What torch.optim.AdamW does, by the function that it calls.
+
+    The class would load torch's compiler with its first step, which takes longer than many a training here.
+    """
+
+    def __init__(self, parameters: list[Tensor], weight_decay: float) -> None:
+        self.parameters, self.weight_decay = parameters, weight_decay
+        self.means, self.squares = ([torch.zeros_like(layer) for layer in parameters] for _ in range(2))
+        self.steps = [torch.tensor(0.0) for _ in parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        adamw(
+            self.parameters,
+            list(gradients),
+            self.means,
+            self.squares,
+            max_exp_avg_sqs=[],
+            state_steps=self.steps,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
 
 
 def _input_scaling(features: Floats, labels: Ints, taught: Bools) -> tuple[Floats, Floats]:
