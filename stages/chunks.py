@@ -1,4 +1,4 @@
-"""Chunks of partitions: the unit of training, of hand-over to workers, and of resuming.
+"""Chunks: the networks of a fold that are trained together. The unit of training, of hand-over to workers, of resuming.
 
 A finished chunk is kept under a key made of everything that its training reads, so an interrupted stage goes on
 where it stopped, and workspaces that share a cache share what they have in common.
@@ -6,48 +6,36 @@ where it stopped, and workspaces that share a cache share what they have in comm
 
 import hashlib
 import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
+import pyarrow as pa
 
-import outclass.confidence
-import outclass.features.whitening
-import outclass.networks
-import outclass.networks.flat
-import outclass.networks.nin
-import outclass.networks.ridge
-import outclass.seeds
-import outclass.sets
-from outclass.arrays import Strings
+import outclass
 from outclass.errors import OutclassError
-from stages import folds, given, networks, paths, settings, tables
-from stages.params import Params
-from stages.params import load as load_params
+from stages import files, settings, tables
 
-TRAINING_CODE = [
-    *(outclass.networks, outclass.networks.flat, outclass.networks.nin, outclass.networks.ridge),
-    *(outclass.features.whitening, outclass.confidence, outclass.sets, outclass.seeds, folds, given, networks),
-]
-"""With stages/partitions.py itself, which imports this module, the code that makes a chunk what it is."""
-
-
-TABLES = {
-    "sets": tables.PARTITION_SETS,
-    "classes": tables.PARTITION_CLASSES,
-    "networks": tables.PARTITION_NETWORKS,
-    "confidences": tables.PARTITION_CONFIDENCES,  # without rows, unless partitions.keep_confidences asks for some
-}
+OnStep = Callable[[int, int], None]
+"""Is told the steps done and the steps in all."""
+Tables = dict[str, Any]
+"""Table name -> its columns."""
+ROOT = Path(str(outclass.__file__)).parents[1]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Partitions of one fold that are trained together."""
+    """One fold's backbone, or some of its partitions."""
 
+    stage: str  # backbone or partitions
     repetition: int
     fold: int
-    partitions: tuple[int, ...]
+    partitions: tuple[int, ...]  # none for a backbone
+    tables: tuple[str, ...]  # names of the tables that its training makes
+    device: str  # where it is trained: cpu or cuda, which differ in the last bits
     key: str
 
     @property
@@ -57,13 +45,17 @@ class Chunk:
 
     @property
     def finished(self) -> bool:
-        return all(self.table(name).exists() for name in TABLES)
+        return all(self.table(name).exists() for name in self.tables)
 
     def table(self, name: str) -> Path:
         return self.folder / f"{name}.parquet"
 
+    @property
+    def networks(self) -> str:
+        return f"partitions {self.partitions[0]}-{self.partitions[-1]}" if self.partitions else self.stage
+
     def __str__(self) -> str:
-        return f"r{self.repetition} f{self.fold} partitions {self.partitions[0]}-{self.partitions[-1]}"
+        return f"r{self.repetition} f{self.fold} {self.networks}"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -71,36 +63,55 @@ class Chunk:
     @classmethod
     def from_json(cls, text: str) -> "Chunk":
         values = json.loads(text)
-        return cls(**{**values, "partitions": tuple(values["partitions"])})
+        return cls(**{**values, "partitions": tuple(values["partitions"]), "tables": tuple(values["tables"])})
 
 
-def plan(repetition: int, fold: int) -> list[Chunk]:
-    """The chunks of a fold. They follow from the parameters alone, not from who will train them."""
-    params = load_params()
-    known = folds.load_fold(repetition, fold).known
-    presumed_novel = folds.load_presumed_novel(repetition, fold, known)
-    common = _inputs_digest(params, repetition, fold, known)
-    count, size = len(presumed_novel), params.partitions.chunk
-    numbers = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)]
-    keep = params.partitions.keep_confidences
-    return [
-        Chunk(repetition, fold, ls, _digest(common, repetition, fold, ls, presumed_novel[list(ls)].tolist(), kept))
-        for ls in numbers
-        for kept in [sum(number < keep for number in ls)]
-    ]
+@dataclass(frozen=True)
+class Work:
+    """A stage whose work is training: how it is cut into chunks, and what is done with each."""
+
+    schemas: Mapping[str, pa.Schema]  # of the tables of a chunk
+    plan: Callable[[int, int, str], list[Chunk]]  # repetition, fold, device
+    load: Callable[[int, int], Any]  # repetition, fold -> all that the trainings of a fold read, as arrays
+    compute: Callable[[Any, Chunk, OnStep], Tables]  # that -> a chunk's tables: on any machine, without a file
+    gather: Callable[[list[Chunk]], str]  # finished chunks -> the stage's output
 
 
-def _inputs_digest(params: Params, repetition: int, fold: int, known: Strings) -> str:
-    """Everything that the training of any chunk of a fold reads."""
-    inputs = [
-        *networks.files_read(params.backbone, repetition, fold),
-        paths.split(repetition, "items"),
-        paths.split(repetition, "sets"),
-    ]
-    code = [Path(str(module.__file__)) for module in TRAINING_CODE] + [Path(__file__).with_name("partitions.py")]
-    network = params.backbone.model_dump()
-    hashes = [_file_digest(path) for path in inputs + code]
-    return _digest(hashes, params.seed, network, list(known), torch.__version__, settings.device())
+def run(work: Work, repetition: int, fold: int) -> str:
+    """Train one chunk after the other in this very process, and put them together."""
+    chunks = work.plan(repetition, fold, settings.device())
+    for chunk in chunks:
+        train(work, chunk)
+    return work.gather(chunks)
+
+
+def train(work: Work, chunk: Chunk, on_step: OnStep = lambda done, total: None) -> None:
+    """Train a chunk unless it is finished already."""
+    if not chunk.finished:
+        _check_unchanged(work, chunk)
+        keep(work, chunk, work.compute(work.load(chunk.repetition, chunk.fold), chunk, on_step))
+
+
+def keep(work: Work, chunk: Chunk, made: Tables) -> None:
+    """Write a chunk's tables; the folder appears only when it is whole."""
+    if not chunk.finished:  # nobody else was faster: what is there lacks a table that was damaged
+        shutil.rmtree(chunk.folder, ignore_errors=True)
+    with files.finished_folder(chunk.folder, replace=False) as folder:
+        for name, schema in work.schemas.items():
+            tables.write(folder / f"{name}.parquet", schema, made[name])
+
+
+def _check_unchanged(work: Work, chunk: Chunk) -> None:
+    """Who planned the chunk made its key: what has changed since then must not be kept under it."""
+    if chunk not in work.plan(chunk.repetition, chunk.fold, settings.device()):
+        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
+
+
+def digest_of_inputs(inputs: Sequence[Path], code: Sequence[str], *values: Any) -> str:
+    """Of files that a training reads, modules (as paths below the project) that it runs, and other values."""
+    torch = Path(str(find_spec("torch").origin)).with_name("version.py")  # type: ignore[union-attr]
+    hashes = [_file_digest(path) for path in [*inputs, *(ROOT / module for module in code), torch]]
+    return digest(hashes, *values)
 
 
 def _file_digest(path: Path) -> str:
@@ -111,5 +122,5 @@ def _file_digest(path: Path) -> str:
         raise OutclassError(f"{path}: not found; run `dvc repro` to make it") from None
 
 
-def _digest(*values: Any) -> str:
+def digest(*values: Any) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]

@@ -1,14 +1,24 @@
 """Run a stage from the command line: fixed threads, one line that says what came out, errors without a trace."""
 
 import argparse
+import errno
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from outclass.errors import OutclassError
+from stages import PARENT
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOOK_AGAIN = 0.5
+"""Seconds between two looks whether DVC is still there."""
 
 
 def main(name: str, stage: Callable[..., str], *arguments: str) -> None:
@@ -18,7 +28,33 @@ def main(name: str, stage: Callable[..., str], *arguments: str) -> None:
         parser.add_argument(f"--{argument}", type=_index, required=True)
     values = vars(parser.parse_args())
     place = "-".join(str(value) for value in values.values())
+    end_like_an_interrupt()
+    end_with_dvc()
     sys.exit(report(f"{name}@{place}" if place else name, stage, **values))
+
+
+def end_like_an_interrupt() -> None:
+    """A request to end takes the way of Ctrl-C, past every ``finally`` that takes an unfinished file away."""
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def end_with_dvc() -> None:
+    """A stage that went on after its DVC was killed would be in the way of the next ``dvc repro``.
+
+    DVC is our parent: the usual shells, told to run one command, hand their own process over to it.
+    """
+
+    def watch() -> None:
+        while os.getppid() == PARENT:
+            time.sleep(LOOK_AGAIN)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if "DVC_STAGE" in os.environ:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _index(text: str) -> int:
@@ -37,9 +73,9 @@ def report(item: str, stage: Callable[..., str], **arguments: Any) -> int:
         print(f"{item}: error: {error}", file=sys.stderr, flush=True)
         return 1
     except OSError as error:
-        print(
-            f"{item}: error: {error.filename or 'input/output'}: {error.strerror or error}", file=sys.stderr, flush=True
-        )
+        remedy = "; free space, then run again" if error.errno in FULL else ""
+        words = f"{error.filename or 'input/output'}: {error.strerror or error}{remedy}"
+        print(f"{item}: error: {words}", file=sys.stderr, flush=True)
         return 1
     except KeyboardInterrupt:
         print(f"{item}: stopped", file=sys.stderr, flush=True)

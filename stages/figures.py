@@ -157,12 +157,17 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     """An empty figure in the report's style."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
+    plain(axes)
+    return figure, axes
+
+
+def plain(axes: Axes) -> None:
+    """The report's style: two quiet spines, nothing else."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(QUIET)
     axes.tick_params(colors=QUIET, labelsize=10)
     axes.xaxis.label.set(color=INK, fontsize=11)
     axes.yaxis.label.set(color=INK, fontsize=11)
-    return figure, axes
 
 
 def png(figure: Figure) -> bytes:

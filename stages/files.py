@@ -13,6 +13,8 @@ from outclass.errors import OutclassError
 
 UNFINISHED = ".part"
 """Ending of the temporary names; git and DVC ignore it."""
+TOKEN_BYTES = 4
+"""Of chance in a temporary name."""
 FORSAKEN_AFTER = 24 * 3600.0
 """Seconds after which nobody is still writing an unfinished file."""
 
@@ -23,10 +25,10 @@ def finished(path: Path, replace: bool = True) -> Iterator[Path]:
 
     Without ``replace``, whoever was first stays: for results that are the same whoever makes them.
     """
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(TOKEN_BYTES)}{UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_forsaken(path)
+        _remove_forsaken(path.parent)
         yield unfinished
         _replace(unfinished, path) if replace else _keep_first(unfinished, path)
     except OSError as error:
@@ -68,12 +70,16 @@ def _keep_first(unfinished: Path, path: Path) -> None:
             raise
 
 
-def _remove_forsaken(path: Path) -> None:
-    """Take away what a killed process left of this very file a day ago or longer."""
-    for left in path.parent.glob(f"{path.name}.*{UNFINISHED}"):
+def _remove_forsaken(folder: Path) -> None:
+    """Take away what processes that were killed a day ago or longer left beside the file that is written now."""
+    for left in folder.glob(f"*.{'[0-9a-f]' * 2 * TOKEN_BYTES}{UNFINISHED}"):
         with suppress(OSError):  # somebody else may be at it
-            if left.stat().st_mtime < time.time() - FORSAKEN_AFTER:
+            if _last_change(left) < time.time() - FORSAKEN_AFTER:
                 _remove(left)
+
+
+def _last_change(path: Path) -> float:
+    return max(each.stat().st_mtime for each in [path, *path.rglob("*")])
 
 
 def _remove(path: Path) -> None:

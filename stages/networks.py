@@ -2,20 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from outclass.arrays import Bools, Floats
-from outclass.networks import Settings, train
-from outclass.networks.flat import FlatSettings
-from outclass.networks.nin import NinSettings
-from outclass.networks.ridge import RidgeSettings
+from outclass.arrays import Bools, Floats, Ints
+from outclass.errors import OutclassError
 from outclass.seeds import generator
 from stages import folds, given, settings
+from stages.command import single_threaded
 from stages.params import Backbone, Params
 
+if TYPE_CHECKING:
+    from outclass.networks import Settings
+
 OnStep = Callable[[int, int], None]
+CODE = (
+    *(f"outclass/networks/{name}.py" for name in ("__init__", "flat", "nin", "ridge")),
+    *("outclass/features/whitening.py", "outclass/confidence.py", "outclass/seeds.py"),
+    *(f"stages/{name}.py" for name in ("folds", "given", "networks")),
+)
+"""What makes a trained network what it is. Not imported to be read: torch takes longer to load than plans to make."""
 
 
 class Lesson(NamedTuple):
@@ -36,25 +43,43 @@ def partition_lesson(params: Params, taught: Bools, repetition: int, fold: int, 
     return Lesson(f"r{repetition}-f{fold}-l{number}", taught, rng)
 
 
+def load_inputs(chosen: Backbone, data: folds.Fold) -> Floats | Ints | None:
+    """What the networks see of the fold's items; None where the user's own classifiers have seen them."""
+    if chosen.network == "given":
+        return None
+    source = Path(chosen.input)
+    return folds.load_images(data, source) if chosen.network == "nin" else folds.load_features(data, source)
+
+
 def activities(
-    chosen: Backbone, data: folds.Fold, lessons: Sequence[Lesson], on_step: OnStep = lambda done, total: None
+    chosen: Backbone,
+    data: folds.Fold,
+    inputs: Floats | Ints | None,
+    lessons: Sequence[Lesson],
+    device: str,
+    on_step: OnStep = lambda done, total: None,
 ) -> Floats:
     """(lessons, items, known classes): u of all items of the fold; -inf for classes that a network is not taught."""
-    source = Path(chosen.input)
+    if inputs is None:
+        return np.stack([given.load(Path(chosen.input), lesson.name, data, lesson.classes) for lesson in lessons])
+    from outclass.networks import train  # here, because it loads torch, of which those who only plan have no need
+
+    if settings.device() != device:
+        raise OutclassError(f"a training planned for {device} has come to a machine where torch sees no GPU")
     taught = np.stack([lesson.classes for lesson in lessons])
-    if chosen.network == "given":
-        return np.stack([given.load(source, lesson.name, data, lesson.classes) for lesson in lessons])
-    inputs = folds.load_images(data, source) if chosen.network == "nin" else folds.load_features(data, source)
     trains = data.where("train")
     generators = [lesson.rng for lesson in lessons]
-    heads = train(
-        settings_of(chosen), inputs[trains], data.codes[trains], taught, generators, settings.device(), on_step
-    )
-    return heads.activities(inputs)
+    with single_threaded():  # torch, which has only now been loaded, too
+        heads = train(settings_of(chosen), inputs[trains], data.codes[trains], taught, generators, device, on_step)
+        return heads.activities(inputs)
 
 
-def settings_of(chosen: Backbone) -> Settings:
+def settings_of(chosen: Backbone) -> "Settings":
     """The settings of a network that is trained here; params.yaml has been checked to hold them."""
+    from outclass.networks.flat import FlatSettings
+    from outclass.networks.nin import NinSettings
+    from outclass.networks.ridge import RidgeSettings
+
     kinds: dict[str, type[Settings]] = {"flat": FlatSettings, "ridge": RidgeSettings, "nin": NinSettings}
     return kinds[chosen.network](**getattr(chosen, chosen.network).model_dump())
 

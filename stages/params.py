@@ -14,6 +14,7 @@ from stages.grids import Grids
 FILE = Path("params.yaml")
 
 T = TypeVar("T", bound=int | str)
+M = TypeVar("M", bound=BaseModel)
 
 Index = Annotated[int, Field(ge=0, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -299,19 +300,23 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse(values: Any, origin: str) -> Params:
+    return check(Params, values, origin)
+
+
+def check(model: type[M], values: Any, origin: str) -> M:
     """Check values; an error names each key at fault."""
     try:
-        return Params.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        lines = [f"{origin}: {_explain(problem)}" for problem in error.errors()]
+        lines = [f"{origin}: {_explain(problem, model)}" for problem in error.errors()]
         raise OutclassError("\n".join(lines)) from error
 
 
-def _explain(problem: Any) -> str:
+def _explain(problem: Any, model: Any) -> str:
     *group, name = problem["loc"] or ("",)
     if problem["type"] == "extra_forbidden":
         key = ".".join(map(str, problem["loc"]))
-        close = get_close_matches(str(name), _fields(group), n=1)
+        close = get_close_matches(str(name), _fields(group, model), n=1)
         return f"{key}: unknown parameter" + (f"; did you mean {close[0]}?" if close else "; remove it")
     # Where a value may be of several types, pydantic names the type as well: no identifier, and not of interest.
     key = ".".join(str(part) for part in problem["loc"] if str(part).isidentifier()) or "parameters"
@@ -322,9 +327,8 @@ def _explain(problem: Any) -> str:
     return f"{key}: {problem['msg']} (it is {problem['input']!r})"
 
 
-def _fields(group: list[str | int]) -> list[str]:
+def _fields(group: list[str | int], model: Any) -> list[str]:
     """The names that are known inside a group, e.g. ["split", "items"]."""
-    model: Any = Params
     for name in group:
         annotation = model.model_fields[name].annotation
         model = next((part for part in get_args(annotation) if part is not type(None)), annotation)

@@ -3,9 +3,8 @@
 Those of the first few partitions are kept as they are, for methods whose hyper-parameters are chosen on them.
 """
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,65 +12,90 @@ import pandas as pd
 
 from outclass.arrays import Bools, Floats, Ints, Strings
 from outclass.confidence import CONFIDENCES, Summary, as_confidence, summarise
-from outclass.errors import OutclassError
 from outclass.sets import label_means, set_means
-from stages import command, files, folds, networks, paths, tables
-from stages.chunks import TABLES, Chunk, plan
-from stages.networks import OnStep
+from stages import chunks, command, files, folds, networks, paths, tables
+from stages.chunks import Chunk, OnStep, Tables
+from stages.params import Params
 from stages.params import load as load_params
+
+SCHEMAS = {
+    "sets": tables.PARTITION_SETS,
+    "classes": tables.PARTITION_CLASSES,
+    "networks": tables.PARTITION_NETWORKS,
+    "confidences": tables.PARTITION_CONFIDENCES,  # without rows, unless partitions.keep_confidences asks for some
+}
+CODE = (*networks.CODE, "outclass/sets.py", "stages/partitions.py")
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that the networks of a fold's partitions are made of, and what is asked of them."""
+
+    params: Params
+    data: folds.Fold
+    inputs: Floats | Ints | None
+    presumed_novel: Bools  # (L, known classes)
+    sets: dict[str, dict[int, folds.Sets]]  # role -> size -> sets
 
 
 def run(repetition: int, fold: int) -> str:
     """Write runs/partitions/r<repetition>-f<fold>/, training one chunk after the other."""
-    chunks = plan(repetition, fold)
-    for chunk in chunks:
-        train(chunk)
-    return gather(chunks)
+    return chunks.run(WORK, repetition, fold)
 
 
-def train(chunk: Chunk, on_step: OnStep = lambda done, total: None) -> Path:
-    """Train a chunk unless it is finished already; the folder appears only when it is whole."""
-    if not chunk.finished:
-        _check_unchanged(chunk)
-        frames = _train(chunk, on_step)
-        if not chunk.finished:  # nobody else was faster: what is there lacks a table that was damaged
-            shutil.rmtree(chunk.folder, ignore_errors=True)
-        with files.finished_folder(chunk.folder, replace=False) as folder:
-            for name, frame in frames.items():
-                tables.write(folder / f"{name}.parquet", TABLES[name], frame)
-    return chunk.folder
+def plan(repetition: int, fold: int, device: str) -> list[Chunk]:
+    """The chunks of a fold. They follow from the parameters and the device alone, not from who will train them."""
+    params = load_params()
+    known = folds.load_fold(repetition, fold).known
+    presumed_novel = folds.load_presumed_novel(repetition, fold, known)
+    inputs = [
+        *networks.files_read(params.backbone, repetition, fold),
+        *(paths.split(repetition, name) for name in ("items", "sets")),
+    ]
+    values = (params.seed, params.backbone.model_dump(), known.tolist(), repetition, fold, device)
+    common = chunks.digest_of_inputs(inputs, CODE, *values)
+    count, size = len(presumed_novel), params.partitions.chunk
+    numbers = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)]
+    keep = params.partitions.keep_confidences
+
+    def key(ls: tuple[int, ...]) -> str:
+        return chunks.digest(common, ls, presumed_novel[list(ls)].tolist(), sum(number < keep for number in ls))
+
+    return [Chunk("partitions", repetition, fold, ls, tuple(SCHEMAS), device, key(ls)) for ls in numbers]
 
 
-def _check_unchanged(chunk: Chunk) -> None:
-    """Who planned the chunk made its key: what has changed since then must not be kept under it."""
-    if chunk not in plan(chunk.repetition, chunk.fold):
-        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
+def load(repetition: int, fold: int) -> Material:
+    params, data = load_params(), folds.load_fold(repetition, fold)
+    return Material(
+        params,
+        data,
+        inputs=networks.load_inputs(params.backbone, data),
+        presumed_novel=folds.load_presumed_novel(repetition, fold, data.known),
+        sets={role: folds.load_sets(repetition, data, role) for role in ("calibration", "test")},
+    )
 
 
-def gather(chunks: list[Chunk]) -> str:
+def gather(trained: list[Chunk]) -> str:
     """Put the finished chunks of a fold together as the stage's output."""
-    with files.finished_folder(paths.run("partitions", chunks[0].repetition, chunks[0].fold)) as folder:
-        for name, schema in TABLES.items():
-            tables.concatenate([chunk.table(name) for chunk in chunks], folder / f"{name}.parquet", schema)
+    with files.finished_folder(paths.run("partitions", trained[0].repetition, trained[0].fold)) as folder:
+        for name, schema in SCHEMAS.items():
+            tables.concatenate([chunk.table(name) for chunk in trained], folder / f"{name}.parquet", schema)
         accuracy = tables.read_frame(folder / "networks.parquet", tables.PARTITION_NETWORKS)["accuracy"]
     return f"{len(accuracy)} partition networks, accuracy {accuracy.mean():.3f}"
 
 
-def _train(chunk: Chunk, on_step: OnStep) -> dict[str, Any]:
-    params = load_params()
-    data = folds.load_fold(chunk.repetition, chunk.fold)
-    numbers = list(chunk.partitions)
-    taught = ~folds.load_presumed_novel(chunk.repetition, chunk.fold, data.known)[numbers]
+def compute(material: Material, chunk: Chunk, on_step: OnStep) -> Tables:
+    params, data, numbers = material.params, material.data, list(chunk.partitions)
+    taught = ~material.presumed_novel[numbers]
     lessons = [
         networks.partition_lesson(params, classes, chunk.repetition, chunk.fold, number)
         for classes, number in zip(taught, numbers, strict=True)
     ]
-    outputs = networks.activities(params.backbone, data, lessons, on_step)
+    outputs = networks.activities(params.backbone, data, material.inputs, lessons, chunk.device, on_step)
     columns = np.nonzero(taught)[1].reshape(len(taught), -1)  # (H, k'): which class each output stands for
     activations = np.take_along_axis(outputs, columns[:, None, :], axis=2)
-    sets = {role: folds.load_sets(chunk.repetition, data, role) for role in ("calibration", "test")}
     return {
-        "sets": pd.concat(_set_rows(activations, columns, data, sets, numbers)),
+        "sets": pd.concat(_set_rows(activations, columns, data, material.sets, numbers)),
         "classes": pd.concat(_class_rows(activations, columns, data, taught, numbers)),
         "networks": _network_rows(activations, columns, data, taught, numbers),
         "confidences": _confidence_rows(activations, data, taught, numbers, params.partitions.keep_confidences),
@@ -147,6 +171,8 @@ def _confidence_rows(
         **{"role": data.roles[items], "confidences": activations[heads, items]},
     }
 
+
+WORK = chunks.Work(SCHEMAS, plan, load, compute, gather)
 
 if __name__ == "__main__":
     command.main("partitions", run, "repetition", "fold")

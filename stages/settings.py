@@ -3,6 +3,7 @@
 Nothing here changes a result, but for the last bits that differ between kinds of device.
 """
 
+import ctypes
 import os
 from functools import cache
 from pathlib import Path
@@ -27,10 +28,14 @@ class Settings(BaseSettings):
     )
     downloads: Path = Field(Path("downloads"), description="archives of public data sets, downloaded or placed there")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where networks are trained")
+    runner: Literal["local", "ray"] = Field("local", description="networks are trained here, or on a Ray cluster")
+    ray_address: str = Field("auto", description="of the cluster: host:port, ray://host:port, or auto: this machine's")
     slots: int | None = Field(None, ge=1, description="trainings at a time; default: one a GPU, else one a core")
-    slots_per_gpu: int = Field(1, ge=1, description="trainings that share a GPU")
+    slots_per_gpu: int = Field(1, ge=1, description="trainings that share a GPU, on this machine or a cluster's")
     items: int = Field(2, ge=1, description="DVC stages that the pipeline flow runs side by side")
     retries: int = Field(2, ge=0, description="further tries of a training that failed")
+    port: int | None = Field(None, ge=1, le=65535, description="of the UI; default: 4200, or any that is free")
+    point: str | None = Field(None, description="set by a sweep: which of its points the workspace is a copy for")
 
 
 def load() -> Settings:
@@ -45,13 +50,24 @@ def load() -> Settings:
 @cache
 def device() -> str:
     """``cuda`` or ``cpu``, as asked for and as there is."""
-    import torch  # here, because most of those who read settings have no use for it
-
     asked = load().device
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
-    if asked == "cpu" or not torch.cuda.is_available():
+    if asked == "cpu" or not (asked == "cuda" or _may_have_gpu()):
+        return "cpu"
+    import torch  # here, because it takes longer to load than most of those who ask have to do
+
+    if not torch.cuda.is_available():
+        if asked == "cuda":
+            raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
         return "cpu"
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS gives other bits each time
     torch.use_deterministic_algorithms(True)  # rather an error than numbers that cannot be had again
     return "cuda"
+
+
+def _may_have_gpu() -> bool:
+    """Whether there is a driver (NVIDIA's, or AMD's) that torch could find a GPU with."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()
+    return True

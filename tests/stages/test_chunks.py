@@ -5,14 +5,18 @@ import pytest
 import yaml
 
 from outclass.errors import OutclassError
-from stages import chunks, partitions, paths, settings, split
+from stages import backbone, chunks, partitions, paths, settings, split
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("sets", "classes", "networks", "confidences")
 
 
+def plan(repetition: int, fold: int) -> list[chunks.Chunk]:
+    return partitions.plan(repetition, fold, settings.device())
+
+
 def keys(repetition: int = 0, fold: int = 0) -> list[str]:
-    return [chunk.key for chunk in chunks.plan(repetition, fold)]
+    return [chunk.key for chunk in plan(repetition, fold)]
 
 
 def output(fold: int = 0) -> dict[str, bytes]:
@@ -23,37 +27,37 @@ def output_values(fold: int = 0) -> dict[str, list[dict]]:
     """The output's rows, in an order of their own: another chunk size stores them in another order."""
     return {
         name: sorted(partitions.tables.read(path, schema).to_pylist(), key=repr)
-        for name, schema in partitions.TABLES.items()
+        for name, schema in partitions.SCHEMAS.items()
         for path in [paths.run("partitions", 0, fold) / f"{name}.parquet"]
     }
 
 
 class TestPlan:
     def test_covers_every_partition_once(self, project):
-        plan = chunks.plan(0, 1)
-        assert [chunk.partitions for chunk in plan] == [(0, 1), (2, 3)]
-        assert all((chunk.repetition, chunk.fold) == (0, 1) for chunk in plan)
+        planned = plan(0, 1)
+        assert [chunk.partitions for chunk in planned] == [(0, 1), (2, 3)]
+        assert all((chunk.repetition, chunk.fold) == (0, 1) for chunk in planned)
 
     @pytest.mark.parametrize(("size", "expected"), [(1, [1, 1, 1, 1]), (3, [3, 1]), (4, [4]), (9, [4])])
     def test_follows_the_chunk_size(self, project, configure, size, expected):
         configure("partitions.chunk", size)
-        assert [len(chunk.partitions) for chunk in chunks.plan(0, 0)] == expected
+        assert [len(chunk.partitions) for chunk in plan(0, 0)] == expected
 
     def test_does_not_follow_how_the_work_is_run(self, project, monkeypatch):
-        before = chunks.plan(0, 0)
+        before = plan(0, 0)
         monkeypatch.setenv("OUTCLASS_SLOTS", "7")
         monkeypatch.setenv("OUTCLASS_ITEMS", "5")
         monkeypatch.setenv("OUTCLASS_CACHE", "elsewhere")
-        assert chunks.plan(0, 0) == before
+        assert plan(0, 0) == before
 
     def test_survives_the_way_to_a_worker(self, project):
-        for chunk in chunks.plan(0, 0):
+        for chunk in plan(0, 0):
             assert chunks.Chunk.from_json(chunk.to_json()) == chunk
 
     def test_without_features_says_what_to_do(self, project):
         paths.features("hog").unlink()
         with pytest.raises(OutclassError, match=r"hog\.parquet: not found; run `dvc repro`"):
-            chunks.plan(0, 0)
+            plan(0, 0)
 
 
 class TestKey:
@@ -129,32 +133,38 @@ class TestKey:
         monkeypatch.setattr(settings, "device", lambda: "cuda")
         assert not set(before) & set(keys())
 
-    @pytest.mark.parametrize("module", chunks.TRAINING_CODE, ids=lambda module: module.__name__)
+    @pytest.mark.parametrize("module", partitions.CODE)
     def test_changes_with_the_training_code(self, project, monkeypatch, module):
         before = keys()
-        changed = Path(shutil.copy(module.__file__, "changed.py"))
-        monkeypatch.setattr(module, "__file__", str(changed))
+        for path in partitions.CODE:
+            Path("code", path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, Path("code", path))
+        monkeypatch.setattr(chunks, "ROOT", Path("code"))
         assert keys() == before
-        changed.write_text(changed.read_text() + "# changed\n")
+        with Path("code", module).open("a") as file:
+            file.write("# changed\n")
         assert not set(before) & set(keys())
 
-    def test_covers_all_code_on_which_dvc_reruns_the_stage(self):
-        deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["partitions"]["deps"]
-        hashed = {Path(module.__file__).relative_to(ROOT) for module in chunks.TRAINING_CODE}
-        assert {Path(dep) for dep in deps if dep.endswith(".py")} <= hashed | {Path("stages/partitions.py")}
+    @pytest.mark.parametrize("stage", [backbone, partitions])
+    def test_covers_all_code_on_which_dvc_reruns_the_stage(self, stage):
+        name = stage.__name__.removeprefix("stages.")
+        deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][name]["deps"]
+        paths_of = [ROOT / dep for dep in deps if dep.startswith(("outclass/", "stages/"))]
+        files = {file for path in paths_of for file in (path.rglob("*.py") if path.is_dir() else [path])}
+        assert files == {ROOT / path for path in stage.CODE}
 
 
 class TestTraining:
     def test_leaves_a_finished_chunk_as_it_is(self, project):
-        chunk = chunks.plan(0, 0)[0]
+        chunk = plan(0, 0)[0]
         (chunk.folder / "poison").write_text("still here")
         times = {path: path.stat().st_mtime_ns for path in chunk.folder.iterdir()}
-        assert partitions.train(chunk) == chunk.folder
+        chunks.train(partitions.WORK, chunk)
         assert {path: path.stat().st_mtime_ns for path in chunk.folder.iterdir()} == times
 
     def test_goes_on_where_it_stopped(self, project):
         before = output()
-        first, second = chunks.plan(0, 0)
+        first, second = plan(0, 0)
         shutil.rmtree(second.folder)
         kept = (first.folder / "sets.parquet").stat().st_mtime_ns
         partitions.run(0, 0)
@@ -163,23 +173,23 @@ class TestTraining:
         assert output() == before
 
     def test_does_not_take_a_half_written_chunk_for_finished(self, project):
-        chunk = chunks.plan(0, 0)[0]
+        chunk = plan(0, 0)[0]
         chunk.folder.rename(chunk.folder.with_name(f"{chunk.key}.1.part"))
         assert not chunk.finished
-        partitions.train(chunk)
+        chunks.train(partitions.WORK, chunk)
         assert sorted(path.name for path in chunk.folder.iterdir()) == sorted(f"{name}.parquet" for name in NAMES)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_makes_a_chunk_anew_whose_damaged_table_was_deleted(self, project, name):
-        chunk = chunks.plan(0, 0)[0]
+        chunk = plan(0, 0)[0]
         before = {path.name: path.read_bytes() for path in chunk.folder.iterdir()}
         chunk.table(name).unlink()
         assert not chunk.finished
-        partitions.train(chunk)
+        chunks.train(partitions.WORK, chunk)
         assert {path.name: path.read_bytes() for path in chunk.folder.iterdir()} == before
 
     def test_that_fails_leaves_no_chunk(self, project):
-        chunk = chunks.plan(0, 0)[0]
+        chunk = plan(0, 0)[0]
         shutil.rmtree(chunk.folder)
         others = sorted(chunk.folder.parent.iterdir())
 
@@ -188,28 +198,28 @@ class TestTraining:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            partitions.train(chunk, stop)
+            chunks.train(partitions.WORK, chunk, stop)
         assert sorted(chunk.folder.parent.iterdir()) == others
 
     def test_refuses_a_chunk_of_other_parameters(self, project, configure):
         """A worker that starts late reads params.yaml as it is then: that must not be kept under the old key."""
-        chunk = chunks.plan(0, 0)[0]
+        chunk = plan(0, 0)[0]
         shutil.rmtree(chunk.folder)
         configure("backbone.flat.steps", 31)
         with pytest.raises(OutclassError, match=r"params\.yaml changed while the run was under way: start it again"):
-            partitions.train(chunk)
+            chunks.train(partitions.WORK, chunk)
         assert not chunk.folder.exists()
 
     def test_reports_its_steps(self, project, monkeypatch):
         monkeypatch.setenv("OUTCLASS_CACHE", "fresh")
         steps: list[tuple[int, int]] = []
-        partitions.train(chunks.plan(0, 0)[0], lambda done, total: steps.append((done, total)))
+        chunks.train(partitions.WORK, plan(0, 0)[0], lambda done, total: steps.append((done, total)))
         assert steps == [(step, 30) for step in range(1, 31)]
 
     def test_in_another_cache_gives_the_same_bits(self, project, monkeypatch):
         before = output()
         monkeypatch.setenv("OUTCLASS_CACHE", "another/cache")
-        assert not any(chunk.finished for chunk in chunks.plan(0, 0))
+        assert not any(chunk.finished for chunk in plan(0, 0))
         partitions.run(0, 0)
         assert output() == before
         assert len(list(Path("another/cache").iterdir())) == 2

@@ -116,8 +116,62 @@ def test_an_error_of_the_system_names_the_file(capsys, tmp_path):
     assert "a file/below: Not a directory" in capsys.readouterr().err
 
 
+def test_a_full_disk_is_told_with_the_remedy(capsys):
+    def stage() -> str:
+        Path("/dev/full").write_text("too much")
+        return "never"
+
+    assert command.report("stage", stage) == 1
+    assert "stage: error: " in (words := capsys.readouterr().err)
+    assert "No space left on device; free space, then run again" in words
+
+
 def test_a_negative_number_is_refused(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["split", "--repetition", "-1"])
     with pytest.raises(SystemExit):
         command.main("split", lambda repetition: "never", "repetition")
     assert "-1 is not 0, 1, 2, ..." in capsys.readouterr().err
+
+
+SLOW_STAGE = """
+import time
+from pathlib import Path
+from stages import command, files
+
+def slow() -> str:
+    with files.finished(Path("table")) as unfinished:
+        unfinished.write_text("half")
+        print("writing", flush=True)
+        time.sleep(60)
+    return "never"
+
+command.main("slow", slow)
+"""
+
+
+def start_slow_stage(folder: Path, *wrapper: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DVC_STAGE": "slow"}
+    command_line = [*wrapper, sys.executable, "-c", SLOW_STAGE]
+    process = subprocess.Popen(
+        command_line, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def test_a_request_to_end_leaves_nothing_unfinished(tmp_path):
+    process = start_slow_stage(tmp_path)
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "slow: stopped\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stage_ends_with_the_dvc_that_runs_it(tmp_path):
+    asker = start_slow_stage(
+        tmp_path, sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], check=False)"
+    )
+    asker.kill()
+    output, _ = asker.communicate(timeout=60)  # the pipe closes when the stage has ended
+    assert output == "slow: stopped\n"
+    assert list(tmp_path.iterdir()) == []

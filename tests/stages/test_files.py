@@ -105,15 +105,36 @@ def test_what_others_are_writing_is_left_alone(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "folder.0123abcd.part"]
 
 
-def test_what_a_killed_process_left_long_ago_is_taken_away(tmp_path):
-    forsaken = tmp_path / "folder.0123abcd.part"
+def leave_unfinished(folder: Path, name: str, seconds_ago: float) -> Path:
+    forsaken = folder / name
     forsaken.mkdir()
     (forsaken / "half").touch()
-    long_ago = time.time() - files.FORSAKEN_AFTER - 1
-    os.utime(forsaken, (long_ago, long_ago))
+    for path in (forsaken / "half", forsaken):
+        os.utime(path, (time.time() - seconds_ago,) * 2)
+    return forsaken
+
+
+def test_what_a_killed_process_left_long_ago_is_taken_away(tmp_path):
+    for name in ("folder.0123abcd.part", "finished-since.0123abcd.part"):
+        leave_unfinished(tmp_path, name, files.FORSAKEN_AFTER + 1)
     with files.finished_folder(tmp_path / "folder"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_in_which_somebody_still_writes_is_left_alone(tmp_path):
+    begun_long_ago = leave_unfinished(tmp_path, "other.0123abcd.part", files.FORSAKEN_AFTER + 1)
+    os.utime(begun_long_ago / "half")
+    with files.finished_folder(tmp_path / "folder"):
+        pass
+    assert begun_long_ago.exists()
+
+
+def test_unfinished_files_of_other_programs_are_left_alone(tmp_path):
+    leave_unfinished(tmp_path, "archive.tar.part", files.FORSAKEN_AFTER + 1)
+    with files.finished_folder(tmp_path / "folder"):
+        pass
+    assert (tmp_path / "archive.tar.part").exists()
 
 
 def test_without_replace_whoever_was_first_stays(tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from outclass.errors import OutclassError
-from stages import backbone, baselines, chunks, ensemble, folds, given, networks, params, partitions, paths, tables
+from stages import backbone, baselines, ensemble, folds, given, networks, params, partitions, paths, tables
 
 FOLDER = Path("confidences")
 
@@ -34,8 +34,11 @@ def lessons(project) -> list[networks.Lesson]:
 def tables_of_ones_own(project, lessons, configure):
     """Every network of fold 0 as a table in FOLDER, the backbone's as CSV; params.yaml asks for them."""
     chosen, data = params.load(), folds.load_fold(0, 0)
+    inputs = networks.load_inputs(chosen.backbone, data)
     for suffix, each in ((".csv", lessons[:1]), (".parquet", lessons[1:3]), (".parquet", lessons[3:])):  # as in chunks
-        for lesson, activities in zip(each, networks.activities(chosen.backbone, data, each), strict=True):
+        for lesson, activities in zip(
+            each, networks.activities(chosen.backbone, data, inputs, each, "cpu"), strict=True
+        ):
             write_table(lesson, data, activities, suffix)
     configure("backbone.network", "given")
     configure("backbone.input", str(FOLDER))
@@ -54,11 +57,11 @@ def test_the_same_confidences_give_the_same_scores(tables_of_ones_own):
 
 
 def test_another_table_is_another_chunk(tables_of_ones_own):
-    before = [chunk.key for chunk in chunks.plan(0, 0)]
+    before = [chunk.key for chunk in partitions.plan(0, 0, "cpu")]
     path = FOLDER / "r0-f0-l3.parquet"
     table = pd.read_parquet(path)
     table.assign(**{table.columns[0]: 0.0}).to_parquet(path)
-    assert [chunk.key for chunk in chunks.plan(0, 0)] != before
+    assert [chunk.key for chunk in partitions.plan(0, 0, "cpu")] != before
 
 
 class TestRefused:
