@@ -10,12 +10,13 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help env repro preset test lint format bench ui clean
+.PHONY: help env repro preset sweep test soak lint format bench ui screenshots clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(READY)  ## set the environment up (once; about 4 minutes and 6 GB)
 
@@ -23,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "outclass needs Python 3.11 or later; try: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what pyproject.toml asks for, at the versions of constraints.txt ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' > $(VENV)/install.log 2>&1 \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]' > $(VENV)/install.log 2>&1 \
 		|| { cat $(VENV)/install.log; echo "installation failed; the above is $(VENV)/install.log"; exit 1; }
 	@touch $@
 
@@ -33,8 +34,14 @@ repro: env  ## run the pipeline on params.yaml, up to report/index.html
 preset: env  ## NAME=...: put presets/NAME.yaml in place of params.yaml, and say what changes
 	@python -m stages.preset "$(NAME)"
 
+sweep: env  ## GRID=...: every combination of a grid of parameters, e.g. GRID=sweeps/theta.yaml, compared
+	@python -m flows.sweep "$(GRID)"
+
 test: env lint  ## lint, types, and the whole test suite
 	@python -m pytest -n 2 --dist worksteal
+
+soak: env  ## kill runs at random moments (TRIES=20) and see that they go on where they stopped
+	@SOAK_TRIES=$(or $(TRIES),20) python -m pytest -v -n 2 --dist worksteal tests/flows/test_soak.py
 
 lint: env  ## ruff and mypy
 	@ruff check .
@@ -55,6 +62,9 @@ bench: env  ## how fast the parts are, beside what one would otherwise write
 
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui
+
+screenshots: env  ## drive the UI in Chromium and take the pictures of docs/scheduling.md (needs Playwright)
+	@python docs/screenshots.py
 
 clean:  ## remove what the pipeline wrote and all finished chunks (DVC's cache and the environment stay)
 	rm -rf data splits features runs .outclass

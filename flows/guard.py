@@ -3,7 +3,8 @@
     python guard.py COMMAND ARGUMENT...      with standard input held open by the asking process
 
 When that process ends, however it ends, the operating system closes the pipe, and the command's whole process
-group is ended. Nothing but the standard library is imported: this starts with every worker.
+group is ended. So it is when the command itself ends and leaves others behind: a DVC that was killed, its stage.
+Nothing but the standard library is imported: this starts with every worker.
 """
 
 import os
@@ -20,29 +21,25 @@ GRACE = 10.0
 
 def end_group(group: int) -> None:
     """Ask all processes of a group to end, and end those that have not done so in time."""
-    os.killpg(group, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE
-    while time.monotonic() < deadline:
-        os.killpg(group, 0)  # raises once nobody is left
-        time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # raised once nobody is left
+        os.killpg(group, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
 
 
-def end_with_asker(child: "subprocess.Popen[bytes]", closed: threading.Event) -> None:
+def end_with_asker(group: int) -> None:
     os.read(0, 1)  # nothing is ever written: this returns when the pipe is closed
-    closed.set()
-    with suppress(ProcessLookupError):
-        end_group(child.pid)
+    end_group(group)
 
 
 def main() -> int:
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, process_group=0)
-    closed = threading.Event()
-    watch = threading.Thread(target=end_with_asker, args=[child, closed], daemon=True)
-    watch.start()
+    threading.Thread(target=end_with_asker, args=[child.pid], daemon=True).start()
     code = child.wait()
-    if closed.is_set():
-        watch.join()  # the command has ended, but what it started may not have
+    end_group(child.pid)  # the command has ended (killed, maybe), but what it started may not have
     return 128 - code if code < 0 else code  # as a shell tells of a signal
 
 

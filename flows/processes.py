@@ -26,10 +26,12 @@ def start(
     environment: Mapping[str, str] | None = None,
     output: int | IO[str] = subprocess.PIPE,
     keep_open: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> "subprocess.Popen[str]":
     """Start a command under the guard, in a session of its own, its errors in with its output.
 
     ``keep_open`` are file descriptors that stay open until the command has ended (a lease, for one).
+    ``folder`` is where it works, if not here.
     """
     refuse_if_stopping()
     return subprocess.Popen(
@@ -42,6 +44,7 @@ def start(
         env={**os.environ, **(environment or {})},
         start_new_session=True,
         pass_fds=keep_open,
+        cwd=folder,
     )
 
 
@@ -50,9 +53,10 @@ def run(
     on_line: Callable[[str], None],
     environment: Mapping[str, str] | None = None,
     keep_open: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> int:
     """Run a command to its end, giving each line of its output away; answer its exit code."""
-    child = start(command, environment, keep_open=keep_open)
+    child = start(command, environment, keep_open=keep_open, folder=folder)
     _running.add(child)
     try:
         assert child.stdout is not None
@@ -79,6 +83,19 @@ def stop(child: "subprocess.Popen[str]") -> None:
     child.wait()
 
 
+def stop_all() -> None:
+    """Have all that ``run`` waits for end, and let nothing else be started."""
+    _stopping.set()
+    for child in list(_running):
+        if child.stdin is not None:
+            child.stdin.close()
+
+
+def wait_for_all() -> None:
+    for child in list(_running):
+        child.wait()
+
+
 @contextmanager
 def stopped_on_signal() -> Iterator[None]:
     """On Ctrl-C or SIGTERM, end all that ``run`` waits for: its threads must not hold us up.
@@ -87,10 +104,7 @@ def stopped_on_signal() -> Iterator[None]:
     """
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
-        _stopping.set()
-        for child in list(_running):
-            if child.stdin is not None:
-                child.stdin.close()
+        stop_all()
         raise KeyboardInterrupt
 
     before = {sign: signal.signal(sign, interrupt) for sign in (signal.SIGINT, signal.SIGTERM)}
@@ -99,6 +113,22 @@ def stopped_on_signal() -> Iterator[None]:
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
+
+
+@contextmanager
+def in_environment(values: Mapping[str, object]) -> Iterator[None]:
+    """Set variables for this process and those that it starts meanwhile; None leaves one as it is."""
+    chosen = {name: str(value) for name, value in values.items() if value is not None}
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -3,13 +3,17 @@
 import os
 import socket
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
@@ -22,37 +26,58 @@ PATIENCE = 120.0
 """Seconds that a server may take to answer; a new database alone takes half a minute on a slow disk."""
 ADDRESS = FOLDER / "address"
 """Holds the address of the server that ``make ui`` has started, while it runs."""
+REPORT_ADDRESS = FOLDER / "report-address"
+"""Holds the address at which ``make ui`` serves the report."""
+SILENCE = 60.0
+"""Seconds for which a server may be silent (restarted, very busy) before it is taken for gone."""
+LOOK_AGAIN = 2.0
+"""Seconds between two looks whether the server is still there."""
 
 
 @contextmanager
 def available() -> Iterator[str]:
-    """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or that of ``make ui``, or our own."""
+    """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or that of ``make ui``, or our own.
+
+    If it goes away in the middle, the process ends with a message.
+    """
     configured = get_current_settings().api.url
     if configured:
         check(configured)
-        yield configured
-    elif url := _announced():
-        with _using(url):
+        with _watched(configured, _silent(configured)):
+            yield configured
+    elif url := announced_address():
+        with _using(url), _watched(url, _silent(url)):
             yield url
     else:
         with started(free_port()) as url:
             yield url
 
 
+def is_running() -> bool:
+    """Whether there is a server already that ``available`` would use."""
+    return bool(get_current_settings().api.url or announced_address())
+
+
 @contextmanager
-def announced(url: str) -> Iterator[None]:
-    """Let others who work in this folder use the server."""
+def announced(url: str, report: str) -> Iterator[None]:
+    """Let others who work in this folder use the server, and know where the report is served."""
     ADDRESS.write_text(url)
+    REPORT_ADDRESS.write_text(report)
     try:
         yield
     finally:
         ADDRESS.unlink(missing_ok=True)
+        REPORT_ADDRESS.unlink(missing_ok=True)
 
 
-def _announced() -> str | None:
+def announced_address() -> str | None:
     """The address that ``make ui`` left; if it was killed, nobody answers there."""
     url = ADDRESS.read_text() if ADDRESS.exists() else ""
     return url if url and _answers(url) else None
+
+
+def report_address() -> str | None:
+    return REPORT_ADDRESS.read_text() if announced_address() and REPORT_ADDRESS.exists() else None
 
 
 @contextmanager
@@ -70,7 +95,7 @@ def started(port: int) -> Iterator[str]:
         )
     try:
         _wait(url, server, log)
-        with _using(url):
+        with _using(url), _watched(url, lambda: server.poll() is not None):
             yield url
     finally:
         processes.stop(server)
@@ -82,6 +107,16 @@ def check(url: str) -> None:
             f"PREFECT_API_URL is {url}, but no Prefect server answers there: "
             f"start it, or unset PREFECT_API_URL to have one started for the run"
         )
+    with get_client(sync_client=True) as client:
+        try:
+            client.api_version()
+        except PrefectHTTPStatusError as error:  # its health is no secret, all else may be
+            if error.response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise OutclassError(
+                    f"the Prefect server at {url} asks for a password: set PREFECT_API_AUTH_STRING "
+                    f"(or PREFECT_API_KEY) to what its owner says"
+                ) from None
+            raise
 
 
 def free_port() -> int:
@@ -91,8 +126,53 @@ def free_port() -> int:
 
 
 @contextmanager
+def _watched(url: str, gone: Callable[[], bool]) -> Iterator[None]:
+    """End this process if the server is gone.
+
+    Not by an exception: Prefect's engine, and its threads that send logs and events, would each try for a minute to
+    tell the server about it, and then show a trace.
+    """
+    left = threading.Event()
+
+    def watch() -> None:
+        while not left.wait(LOOK_AGAIN):
+            if gone() and not left.is_set():
+                _end_without(url)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()
+
+
+def _silent(url: str) -> Callable[[], bool]:
+    """Whether a server that we have not started has not answered for too long."""
+    heard = time.monotonic()
+
+    def silent() -> bool:
+        nonlocal heard
+        if _answers(url):
+            heard = time.monotonic()
+        return time.monotonic() - heard > SILENCE
+
+    return silent
+
+
+def _end_without(url: str) -> None:
+    processes.stop_all()
+    processes.wait_for_all()
+    print(
+        f"error: the Prefect server at {url} no longer answers; what is finished is kept: run again to go on",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(1)
+
+
+@contextmanager
 def _using(url: str) -> Iterator[None]:
-    with temporary_settings({PREFECT_API_URL: url}), _in_environment("PREFECT_API_URL", url):
+    with temporary_settings({PREFECT_API_URL: url}), processes.in_environment({"PREFECT_API_URL": url}):
         try:
             yield
         finally:
@@ -120,16 +200,3 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/health", timeout=5).is_success
     except httpx.HTTPError:
         return False
-
-
-@contextmanager
-def _in_environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

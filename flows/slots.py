@@ -1,31 +1,16 @@
-"""Places to train at: a GPU (or a share of one) or a CPU core, each leased to one training at a time.
+"""Places to train at: a GPU (or a share of one) or a CPU core, each leased to one training at a time."""
 
-A lease is a lock on a file in the user's temporary folder, so that folds or whole pipelines that run side by side on
-a machine never take the same device (as long as they share that folder, and name GPUs the same way). The operating
-system gives it back when the training ends, however it ends.
-"""
-
-import fcntl
-import itertools
 import os
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
-from flows import processes
+from flows import leases, processes
 from stages import settings
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-LOOK_AGAIN = 0.1
-"""Seconds between two looks for a free slot."""
 WAITING = "waiting for a free slot"
-LOOKS_IN_SILENCE = 50
-"""So many looks, and somebody should be told."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +23,8 @@ def available() -> list[Slot]:
     """All slots of this machine."""
     chosen = settings.load()
     if settings.device() == "cuda":
+        import torch  # here, because it takes longer to load than all the rest
+
         gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), torch.cuda.device_count())
         return gpu_slots(gpus, chosen.slots_per_gpu)
     return cpu_slots(max(len(os.sched_getaffinity(0)), chosen.slots or 0))
@@ -82,33 +69,6 @@ def run(command: Sequence[str], on_line: Callable[[str], None], on_start: Callab
 def leased(
     slots: Sequence[Slot], folder: Path | None = None, on_wait: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[Slot, int]]:
-    """Wait for a free slot and hold it; also yields the lock's file descriptor.
-
-    ``on_wait`` is called once if none is free for a while.
-
-    A process that inherits the descriptor holds the slot too: if we are killed, a training that has not ended yet
-    keeps its device.
-    """
-    folder = folder or Path(tempfile.gettempdir()) / f"outclass-slots-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    slot, descriptor = _first_free(slots, folder, on_wait)
-    try:
-        yield slot, descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _first_free(slots: Sequence[Slot], folder: Path, on_wait: Callable[[], None]) -> tuple[Slot, int]:
-    for look in itertools.count():
-        processes.refuse_if_stopping()
-        if look == LOOKS_IN_SILENCE:
-            on_wait()
-        for slot in slots:
-            descriptor = os.open(folder / f"{slot.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return slot, descriptor
-            except BlockingIOError:
-                os.close(descriptor)
-        time.sleep(LOOK_AGAIN)
-    raise AssertionError("the count of looks has no end")
+    """Wait for a free slot and hold it; also yields the descriptor of the lease."""
+    with leases.held([slot.name for slot in slots], folder, on_wait) as (position, descriptor):
+        yield slots[position], descriptor

@@ -16,9 +16,10 @@ import yaml
 
 import flows  # noqa: F401  (switches the tools' call-outs off, for the commands below too)
 from flows import server
+from tests.flows import soak
 
 PROJECT = Path(__file__).parents[2]
-SOURCES = ("outclass", "stages", "flows", "dvc.yaml", ".dvcignore", ".gitignore", "Makefile")
+SOURCES = ("outclass", "stages", "flows", "dvc.yaml", "prefect.yaml", ".dvcignore", ".gitignore", "Makefile")
 BIN = Path(sys.executable).parent
 
 
@@ -72,16 +73,22 @@ class Workspace:
         return {str(path.relative_to(self.root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def leftovers(self) -> list[str]:
-        """Command lines of processes that still work in this folder, and unfinished files."""
-        commands = [command for cwd, command in _processes() if cwd == str(self.root)]
+        """Command lines of processes that still work in this folder or below, and unfinished files."""
+        commands = [command for cwd, command, _ in _processes() if cwd == str(self.root)]
         return commands + [str(path) for path in self.root.rglob("*.part")]
 
+    def pids(self, words: str, without: str) -> list[int]:
+        """Processes that work in this folder, by words of their command lines."""
+        found = [(command, pid) for cwd, command, pid in _processes() if cwd == str(self.root)]
+        return [pid for command, pid in found if words in command and without not in command]
 
-def _processes() -> Iterator[tuple[str, str]]:
+
+def _processes() -> Iterator[tuple[str, str, int]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                yield str((entry / "cwd").readlink()), (entry / "cmdline").read_text().replace("\0", " ")
+                command = (entry / "cmdline").read_text().replace("\0", " ")
+                yield str((entry / "cwd").readlink()), command, int(entry.name)
             except OSError:
                 continue
 
@@ -122,19 +129,41 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory, api: str) -> Workspace:
-    """The tiny preset after a plain ``dvc repro`` with one slot. Look, do not touch.
+    """The tiny preset after a plain ``dvc repro`` with one slot. Look, do not touch."""
+    return made_once(
+        tmp_path_factory,
+        "reference",
+        lambda root: make_workspace(root).run("dvc", "repro", PREFECT_API_URL=api, OUTCLASS_SLOTS="1"),
+    )
 
-    Test processes that run side by side share it: the first to come makes it.
-    """
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Workspace:
+    """A workspace that test processes which run side by side share: the first to come makes it."""
     alone = "PYTEST_XDIST_WORKER" not in os.environ
-    shared = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
-    root, ready = shared / "reference" / "project", shared / "reference-is-ready"
-    with (shared / "reference.lock").open("w") as lock:
+    shared = factory.getbasetemp() if alone else factory.getbasetemp().parent
+    root, ready = shared / name / "project", shared / f"{name}-is-ready"
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.exists():
-            make_workspace(root).run("dvc", "repro", PREFECT_API_URL=api, OUTCLASS_SLOTS="1")
+            make(root)
             ready.touch()
     return Workspace(root)
+
+
+@pytest.fixture(scope="session")
+def ready_to_train(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The tiny preset with longer trainings, and everything before them done. Look, do not touch."""
+    return made_once(tmp_path_factory, "ready-to-train", lambda root: soak.make_ready(make_workspace(root)))
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, ready_to_train: Workspace, api: str) -> Workspace:
+    """The same after a run that nobody killed. Look, do not touch."""
+    return made_once(
+        tmp_path_factory,
+        "undisturbed",
+        lambda root: soak.copy(ready_to_train, root).python("flows.pipeline", PREFECT_API_URL=api, OUTCLASS_SLOTS="2"),
+    )
 
 
 @pytest.fixture
@@ -142,6 +171,12 @@ def prepared(reference: Workspace, tmp_path: Path) -> Workspace:
     """A copy of the reference, up to date, to change at will."""
     shutil.copytree(reference.root, tmp_path / "project", symlinks=True)
     return Workspace(tmp_path / "project")
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """With -v, a try of the soak says what it was."""
+    words = dict(report.user_properties).get("soak")
+    return ("passed", ".", f"PASSED {words}") if words and report.when == "call" and report.passed else None
 
 
 @pytest.fixture(scope="session")

@@ -34,13 +34,13 @@ def test_two_slots_give_the_same_bytes_as_one(prepared, reference, api):
     )
     assert output.count("trained in") == 2
     assert prepared.digests("runs/partitions") == reference.digests("runs/partitions")
-    assert _rows(api, "partitions-r0-f0") == [("0-1", "trained"), ("2-3", "trained")]
+    assert _rows(api, "partitions-r0-f0") == [("partitions 0-1", "trained"), ("partitions 2-3", "trained")]
 
 
 def _rows(api: str, key: str) -> list[tuple[str, str]]:
-    """Partitions and state of each chunk in the newest table artifact of a key."""
+    """Networks and state of each chunk in the newest table artifact of a key."""
     found = httpx.post(f"{api}/artifacts/latest/filter", json={"artifacts": {"key": {"any_": [key]}}}).json()
-    return [(row["partitions"], row["state"]) for row in json.loads(found[0]["data"])]
+    return [(row["networks"], row["state"]) for row in json.loads(found[0]["data"])]
 
 
 def test_the_stage_without_prefect_gives_the_same_bytes(prepared, reference):

@@ -36,7 +36,7 @@ def test_a_failing_item_is_named_with_its_log_and_message(prepared, api):
 def test_a_request_to_stop_ends_the_server_and_all_work(prepared, wait_until, sign):
     prepared.set(**{"backbone.flat.steps": 20000})
     process = prepared.start("python", "-m", "flows.pipeline")
-    wait_until(lambda: any("stages.backbone" in command for command in prepared.leftovers()), 120)
+    wait_until(lambda: any("flows.backbone" in command for command in prepared.leftovers()), 120)
     os.kill(process.pid, sign)
     output, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
@@ -54,3 +54,17 @@ def test_killed_in_the_middle_it_leaves_nothing_running_and_can_go_on(workspace,
 
     workspace.python("flows.pipeline", PREFECT_API_URL=api)
     assert workspace.digests("report") == reference.digests("report")
+
+
+def test_a_server_that_dies_ends_the_run_with_a_message(prepared, wait_until):
+    prepared.set(**{"backbone.flat.steps": 200000})
+    process = prepared.start("python", "-m", "flows.pipeline")
+    wait_until(lambda: any("flows.backbone" in command for command in prepared.leftovers()), 120)
+    (server,) = prepared.pids("prefect server start", without="guard.py")
+    os.kill(server, signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "no longer answers; what is finished is kept: run again to go on" in output
+    assert "Traceback" not in output
+    assert "Error" not in output
+    wait_until(lambda: prepared.leftovers() == [], 30)

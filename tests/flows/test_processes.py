@@ -89,6 +89,17 @@ def test_a_command_that_ignores_the_request_to_end_is_ended(tmp_path):
     assert time.monotonic() - started < 5
 
 
+def test_what_a_killed_command_had_started_ends_too():
+    sleep = "import time; time.sleep(60)"
+    code = (
+        f"import os, subprocess, sys; "
+        f"print(subprocess.Popen([sys.executable, '-c', '{sleep}']).pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    lines: list[str] = []
+    assert processes.run([sys.executable, "-c", code], lines.append) == 128 + signal.SIGKILL  # not after a minute
+    assert not alive(int(lines[0]))
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_children_do_not_outlive_a_killed_parent(sign):
     parent = "\n".join(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flows import slots as slots_module
+from flows import leases
 from flows.slots import Slot, at_a_time, available, cpu_slots, gpu_slots, leased, visible_gpus
 from stages import settings
 
@@ -77,7 +77,7 @@ def test_a_lease_waits_until_a_slot_is_free(tmp_path):
 
 
 def test_whoever_waits_long_is_told_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(slots_module, "LOOKS_IN_SILENCE", 2)
+    monkeypatch.setattr(leases, "LOOKS_IN_SILENCE", 2)
     told: list[str] = []
 
     def wait_for_a_slot():

@@ -1,0 +1,57 @@
+"""What a finished run shows in the Prefect UI: the tables, the curves, and where the report is."""
+
+import base64
+import json
+from pathlib import Path
+
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+from flows import server
+from stages import paths, results
+from stages.results import MEASURES, Metrics
+
+CURVES = {"auc": "AUC by set size", "eer": "Equal error rate by set size"}
+
+
+def publish() -> None:
+    metrics = json.loads((paths.REPORT / "metrics.json").read_text())
+    create_table_artifact(table(metrics), key="results", description="AUC (%) and EER, mean ± standard deviation")
+    create_markdown_artifact(
+        (paths.REPORT / "tables.md").read_text(), key="tables", description="The paper's tables, and ours"
+    )
+    create_markdown_artifact(curves(paths.REPORT / "figures"), key="curves", description="AUC and EER by set size")
+    create_link_artifact(report_address(), "report/index.html", key="report", description="The report as one page")
+
+
+def table(metrics: Metrics) -> list[dict[str, str]]:
+    """A row a method, those of the paper's story first, then the others, the best at the largest sets first."""
+    from stages.figures import TOLD  # here, because matplotlib takes longer to load than the flow to start
+
+    sizes = results.set_sizes(metrics)
+    best_first = results.ranked(metrics, sizes[-1])
+    names = [name for name in TOLD if name in best_first] + [name for name in best_first if name not in TOLD]
+    return [{"method": name} | _numbers(metrics, name, sizes) for name in names]
+
+
+def _numbers(metrics: Metrics, method: str, sizes: list[int]) -> dict[str, str]:
+    return {
+        f"{measure.upper()}, s = {s}": results.show(value, MEASURES[measure].digits) if value else results.MISSING
+        for measure in MEASURES
+        for s in sizes
+        for value in [results.value(metrics, method, s, measure)]
+    }
+
+
+def curves(folder: Path) -> str:
+    """Markdown with the pictures in it: the Prefect server cannot reach the workspace's files."""
+    shown = {words: folder / f"{name}.png" for name, words in CURVES.items()}
+    return "\n\n".join(
+        f"## {words}\n\n![{words}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})"
+        for words, path in shown.items()
+    )
+
+
+def report_address() -> str:
+    """Where ``make ui`` serves the report; a browser on this machine can also open the file."""
+    served = server.report_address()
+    return f"{served}/index.html" if served else (paths.REPORT / "index.html").absolute().as_uri()

@@ -1,0 +1,141 @@
+"""DVC's items as the pipeline sees them: which must run, running one, and who is in the way."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import networkx
+import psutil
+from dvc.lock import LockError
+from dvc.repo import Repo
+
+from flows import processes
+from outclass.errors import OutclassError
+from stages import settings
+
+T = TypeVar("T")
+
+LOGS = settings.HOME / "logs"
+LOCKED = ("Unable to acquire lock", "is busy")
+"""DVC's words for a lock held by another item: trying again mends it."""
+LOCK_PATIENCE = 120.0
+"""Seconds for which a lock may be held before we give up."""
+LOCK_FILE = Path(".dvc/tmp/lock")
+"""Holds the number of the process that holds DVC's lock on the whole workspace; the lock ends with that process."""
+RWLOCK_FILE = Path(".dvc/tmp/rwlock")
+"""Lists who reads or writes which files. DVC crosses out numbers of processes that are gone, but after a restart of the
+machine a number may belong to another process."""
+LAST_WORDS = 15
+"""Lines of an item's log that are shown when it fails."""
+
+
+class ItemFailedError(OutclassError):
+    """An item's command failed."""
+
+    def __init__(self, name: str, lines: Sequence[str]) -> None:
+        super().__init__(f"{name} failed; its log is {log_of(name)}\n" + "\n".join(lines))
+        self.lines = lines
+
+
+def outdated() -> dict[str, list[str]]:
+    """The items to run, in an order that honours their ties: name -> names of the items that it waits for."""
+    graph, changed = _patiently(_status)
+    after = networkx.reverse(graph)  # in DVC's graph an item points to what it depends on
+    wanted = changed.union(*(networkx.descendants(after, name) for name in changed))
+    order = [name for level in networkx.topological_generations(after) for name in sorted(level)]
+    return {name: [other for other in graph.successors(name) if other in wanted] for name in order if name in wanted}
+
+
+def _status() -> tuple[networkx.DiGraph, set[str]]:
+    with Repo(".") as repo:
+        graph = networkx.relabel_nodes(repo.index.graph, lambda stage: stage.addressing)
+        return graph, set(repo.status())
+
+
+def log_of(name: str) -> Path:
+    return LOGS / f"{name}.log"
+
+
+def reproduce(name: str, on_line: Callable[[str], None], keep_open: Sequence[int] = ()) -> None:
+    """Run one item and nothing else, through DVC, so that its lock file knows of it.
+
+    Everything goes to the item's log, the stage's own lines to ``on_line`` as well.
+    """
+    LOGS.mkdir(parents=True, exist_ok=True)
+
+    def attempt() -> None:
+        last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        with log_of(name).open("w") as log:
+
+            def on_each(line: str) -> None:
+                print(line, file=log, flush=True)
+                last_words.append(line)
+                if line.startswith(f"{name}:"):
+                    on_line(line)
+
+            code = processes.run(processes.tool("dvc", "repro", "--single-item", name), on_each, keep_open=keep_open)
+        if code:
+            refuse_if_locked(last_words)
+            raise ItemFailedError(name, list(last_words))
+
+    _patiently(attempt)
+
+
+def prove() -> None:
+    """A plain ``dvc repro`` must find nothing left to do."""
+
+    def attempt() -> None:
+        lines: list[str] = []
+        code = processes.run(processes.tool("dvc", "repro"), lines.append)
+        if code:
+            refuse_if_locked(lines)
+        if code or any(line.startswith("Running stage") for line in lines):
+            raise OutclassError("`dvc repro` found more to do after all items had run:\n" + "\n".join(lines))
+
+    _patiently(attempt)
+
+
+def refuse_if_locked(lines: Iterable[str]) -> None:
+    """Of a DVC command that failed, tell whether it was for a lock."""
+    text = "\n".join(lines)
+    if any(word in text for word in LOCKED):
+        raise LockError(text)
+
+
+def _patiently(attempt: Callable[[], T]) -> T:
+    """Try again while DVC's locks are held by others."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            return attempt()
+        except LockError as error:
+            if time.monotonic() > deadline:
+                raise OutclassError(in_the_way(str(error))) from error
+        time.sleep(0.5)
+
+
+def in_the_way(complaint: str) -> str:
+    """Who has held a lock of DVC for so long, from DVC's own words, and what to do about it."""
+    listed = [int(pid) for pid in re.findall(r"\(PID (\d+)\)", complaint)]
+    file = RWLOCK_FILE if listed else LOCK_FILE
+    pids = listed or [int(pid) for pid in re.findall(r"\d+", file.read_text() if file.exists() else "")]
+    holders = {pid: command for pid in pids if (command := _command(pid))}
+    living = [f"process {pid} ({command})" for pid, command in holders.items() if "dvc" in command or not listed]
+    if living:
+        what = f"{', '.join(living)} works in this folder: wait for it or stop it (`kill {' '.join(map(str, pids))}`)"
+    elif listed:
+        others = "; ".join(f"process {pid} is {holders.get(pid, 'gone')}" for pid in pids)
+        what = f"it is left from a run that was killed, no DVC is at work ({others}): delete {file}"
+    else:
+        what = f"who holds {file} cannot be told: stop every DVC that works in this folder"
+    return f"DVC's lock {file} has been held for {LOCK_PATIENCE:.0f} s. {what[0].upper() + what[1:]}, then run again"
+
+
+def _command(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline()) or "unnamed"
+    except psutil.Error:
+        return ""

@@ -1,0 +1,155 @@
+"""Trainings on a Ray cluster: arrays go there once per node, arrays come back, files stay here."""
+
+import time
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import ray
+from prefect import task
+from prefect_ray import RayTaskRunner
+from prefect_ray.context import remote_options
+from ray.exceptions import RayError
+
+from flows import cluster, processes
+from flows.claims import claimed
+from flows.outcomes import ProgressArtifact, Row, kept, log_of, lost, trained
+from flows.progress import Progress
+from outclass.errors import OutclassError
+from stages import chunks as chunk_files
+from stages import command, settings
+from stages.chunks import Chunk, Tables, Work
+from stages.trainings import WORK
+
+LOOK_AGAIN = 5.0
+"""Seconds between two looks whether the cluster is still there."""
+PATIENCE = 20.0
+"""Seconds for which it may be silent; after a minute, Ray itself would end us without a word."""
+
+
+class Shared:
+    """An object in the cluster's store. Prefect looks into whatever is handed to a task; it shall not look in here."""
+
+    def __init__(self, value: Any) -> None:
+        self.reference = ray.put(value)
+
+    def get(self) -> Any:
+        return ray.get(self.reference)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a node sends back."""
+
+    tables: Tables
+    node: str
+    seconds: float
+
+
+class RayRunner:
+    """As many trainings at a time as the cluster has room for."""
+
+    def __init__(self, api: str) -> None:
+        self.api = api
+
+    def __enter__(self) -> "RayRunner":
+        asked = settings.load()
+        with ExitStack() as stack:
+            self.endpoint = stack.enter_context(cluster.connected())
+            nodes = cluster.inspect(self.api)
+            self.device = cluster.choose_device(asked.device, nodes)
+            self.num_gpus = 1 / asked.slots_per_gpu if asked.device != "cpu" and any(n.gpus for n in nodes) else 0
+            self.task_runner = RayTaskRunner(asked.ray_address)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stack.close()
+
+    def train(self, work: Work, chunks: list[Chunk]) -> list[Row]:
+        """Inside a flow: have all chunks trained that are not finished."""
+        with ExitStack() as claims:
+            for chunk in chunks:
+                claims.enter_context(claimed(chunk))
+            rows = {chunk: kept(chunk) for chunk in chunks if chunk.finished}
+            todo = [chunk for chunk in chunks if chunk not in rows]
+            if todo:
+                rows |= self._train(work, todo)
+        return [rows[chunk] for chunk in chunks]
+
+    def _train(self, work: Work, todo: list[Chunk]) -> dict[Chunk, Row]:
+        pending = self._submit(work, todo)
+        try:
+            return self._collect(work, pending)
+        finally:
+            lost(future.task_run_id for _, future in pending.values())
+
+    def _submit(self, work: Work, todo: list[Chunk]) -> dict[Any, tuple[Chunk, Any]]:
+        material = Shared(work.load(todo[0].repetition, todo[0].fold))
+        options = {"num_cpus": 1, "num_gpus": self.num_gpus, "max_retries": settings.load().retries}
+        with remote_options(**options, scheduling_strategy="SPREAD"):
+            futures: list[Any] = [train_on_node.submit(chunk, material) for chunk in todo]
+        return {future.wrapped_future: (chunk, future) for chunk, future in zip(todo, futures, strict=True)}
+
+    def _collect(self, work: Work, pending: dict[Any, tuple[Chunk, Any]]) -> dict[Chunk, Row]:
+        """Keep each chunk as soon as it is there: what has come is not lost with the cluster."""
+        rows: dict[Chunk, Row] = {}
+        heard = time.monotonic()
+        while pending:
+            ready, _ = ray.wait(list(pending), timeout=LOOK_AGAIN)
+            processes.refuse_if_stopping()
+            heard = self._refuse_silence(heard)
+            for reference in ready:
+                chunk, future = pending[reference]
+                outcome = _result(chunk, future)
+                del pending[reference]
+                chunk_files.keep(work, chunk, outcome.tables)
+                rows[chunk] = trained(chunk, f"node {outcome.node}", outcome.seconds)
+        return rows
+
+    def _refuse_silence(self, heard: float) -> float:
+        if not (error := cluster.unreachable(self.endpoint)):
+            return time.monotonic()
+        if time.monotonic() - heard > PATIENCE:
+            raise OutclassError(
+                f"the Ray cluster at {self.endpoint} no longer answers ({error}); what is finished is kept: start the "
+                f"cluster again, then run again"
+            )
+        return heard
+
+
+@task(task_run_name="{chunk}")
+def train_on_node(chunk: Chunk, material: Shared) -> Trained:
+    """On a node: train a chunk."""
+    started = time.monotonic()
+    node = f"{ray.util.get_node_ip_address()}-{ray.get_runtime_context().get_node_id()[:6]}"
+    progress = ProgressArtifact(f"{chunk} on node {node}")
+    progress(0.0)
+    with command.single_threaded():
+        made = WORK[chunk.stage].compute(material.get(), chunk, Progress(progress))
+    progress(100.0)
+    return Trained(made, node, time.monotonic() - started)
+
+
+def _result(chunk: Chunk, future: Any) -> Trained:
+    """The outcome of a training; what went wrong is told with its chunk, the rest of it goes to the log."""
+    try:
+        outcome: Trained = future.result()
+        return outcome
+    except OutclassError as error:
+        raise OutclassError(f"{chunk}: {error}") from error
+    except RayError as error:
+        tries = settings.load().retries + 1
+        cause = f"its worker or node died in each of {tries} tries ({type(error).__name__})"
+        raise OutclassError(_with_log(chunk, cause, str(error))) from error
+    except Exception as error:
+        cause = f"failed: {type(error).__name__}: {error}"
+        raise OutclassError(_with_log(chunk, cause, "".join(traceback.format_exception(error)))) from error
+
+
+def _with_log(chunk: Chunk, cause: str, details: str) -> str:
+    log = log_of(chunk)
+    log.write_text(details)
+    return f"{chunk} {cause}; its log is {log}"

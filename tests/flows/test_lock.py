@@ -1,0 +1,116 @@
+"""One run in a workspace at a time, and who holds DVC's locks."""
+
+import os
+import signal
+
+import pytest
+
+from flows import items, lock
+from outclass.errors import OutclassError
+
+pytestmark = pytest.mark.slow
+
+HOLDER = """
+import sys, time
+from flows import lock, processes
+with lock.held() as descriptor:
+    if sys.argv[1:]:
+        processes.start(["sleep", "600"], keep_open=[descriptor])
+    print("held", flush=True)
+    time.sleep(600)
+"""
+DVC_HOLDER = """
+import time
+from dvc.lock import Lock
+with Lock(".dvc/tmp/lock"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def hold(prepared):
+    """Start a process that holds a lock of the workspace."""
+    started = []
+
+    def start(code: str, *arguments: str) -> int:
+        process = prepared.start("python", "-c", code, *arguments)
+        started.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process.pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_run_is_refused_and_told_who_holds_the_workspace(prepared, hold):
+    pid = hold(HOLDER)
+    output = prepared.python("flows.pipeline", check=False)
+    assert f"pipeline: error: another run of the pipeline works in this folder (process {pid}, since 2" in output
+    assert f"`kill {pid}`" in output
+    os.kill(pid, signal.SIGKILL)
+    assert "nothing to do" in prepared.python("flows.pipeline")  # the lock ended with its holder
+
+
+def test_what_a_killed_run_has_left_to_end_is_waited_for(prepared, hold):
+    os.kill(hold(HOLDER, "with a child"), signal.SIGKILL)
+    assert "nothing to do" in prepared.python("flows.pipeline")
+    assert prepared.leftovers() == []
+
+
+@pytest.fixture
+def impatient(prepared, monkeypatch):
+    monkeypatch.chdir(prepared.root)
+    monkeypatch.setattr(items, "LOCK_PATIENCE", 1.0)
+    return prepared
+
+
+def test_a_stale_lock_of_dvc_is_to_be_deleted(impatient):
+    """A killed DVC's number in its file may by now be that of another process, such as this one."""
+    target = impatient.root / "runs/backbone/r0-f0"
+    stale = f'{{"write": {{"{target}": {{"pid": {os.getpid()}, "cmd": "dvc repro"}}}}}}'
+    items.RWLOCK_FILE.write_text(stale)
+    impatient.set(**{"backbone.flat.steps": 31})
+    with pytest.raises(OutclassError) as refused:
+        items.reproduce("backbone@0-0", print)
+    assert "DVC's lock .dvc/tmp/rwlock has been held for 1 s. It is left from a run that was killed" in str(
+        refused.value
+    )
+    assert f"process {os.getpid()} is " in str(refused.value)
+    assert "delete .dvc/tmp/rwlock, then run again" in str(refused.value)
+
+    items.RWLOCK_FILE.unlink()
+    items.reproduce("backbone@0-0", print)
+
+
+def test_a_living_dvc_is_named(impatient, wait_until):
+    impatient.set(**{"backbone.flat.steps": 200000})
+    process = impatient.start("dvc", "repro", "--single-item", "backbone@0-0")
+    wait_until(lambda: any("flows.backbone" in command for command in impatient.leftovers()), 60)
+    try:
+        with pytest.raises(
+            OutclassError, match=rf"Process {process.pid} \(.*dvc repro.*wait for it or stop it \(`kill "
+        ):
+            items.reproduce("backbone@0-0", print)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate()
+    wait_until(lambda: not any("flows.backbone" in command for command in impatient.leftovers()), 30)
+
+
+def test_the_holder_of_the_whole_workspace_is_named(impatient, hold):
+    pid = hold(DVC_HOLDER)
+    with pytest.raises(OutclassError, match=rf"DVC's lock .dvc/tmp/lock has been held for 1 s. Process {pid} \("):
+        items.outdated()
+    with pytest.raises(OutclassError, match=rf"wait for it or stop it \(`kill {pid}`\), then run again"):
+        items.prove()
+
+
+def test_the_lock_is_free_after_use(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with lock.held():
+        pass
+    with lock.held():
+        assert lock.FILE.read_text().startswith(f"{os.getpid()} ")
