@@ -1,21 +1,26 @@
 """What is told of trainings: lines in the terminal, progress and rows of a table in the Prefect UI, logs."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Crashed
 
+from flows import processes
 from stages import settings, tables
 from stages.chunks import Chunk
 
 Row = dict[str, str | float]
 LOST = "its worker or node died, or the run ended before it"
+RECORDED_WITHIN = 8.0
+"""Seconds until a task that has begun is known to the server, which writes such news down every five."""
+LOOK_AGAIN = 0.5
 
 
 class ProgressArtifact:
@@ -54,14 +59,23 @@ def _row(chunk: Chunk, state: str, where: str, seconds: float) -> Row:
     return row
 
 
-def lost(task_runs: Iterable[UUID]) -> None:
-    """Tell the server of tasks whose process is gone: nobody else does, and it would show them as running for ever."""
+def settle(ends: Mapping[UUID, State[Any]]) -> None:
+    """Tell the server how tasks have ended whose own word of it may be lost with their node.
+
+    Nobody else does, and it would show them as running for ever. A task is known there only some time after it began.
+    """
+    unsettled, deadline = dict(ends), time.monotonic() + RECORDED_WITHIN
     with get_client(sync_client=True) as client:
-        for task_run in task_runs:
-            with suppress(ObjectNotFound):  # it had not begun
-                state = client.read_task_run(task_run).state
-                if state is None or not state.is_final():
-                    client.set_task_run_state(task_run, Crashed(message=LOST), force=True)
+        while unsettled:
+            for task_run, end in list(unsettled.items()):
+                with suppress(ObjectNotFound):
+                    state = client.read_task_run(task_run).state
+                    if state is None or not state.is_final():
+                        client.set_task_run_state(task_run, end, force=True)
+                    del unsettled[task_run]
+            if time.monotonic() > deadline or processes.stopping():
+                return  # what is still unknown has not begun
+            time.sleep(LOOK_AGAIN)
 
 
 def log_of(chunk: Chunk) -> Path:

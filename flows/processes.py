@@ -70,9 +70,13 @@ def run(
     return code
 
 
+def stopping() -> bool:
+    return _stopping.is_set()
+
+
 def refuse_if_stopping() -> None:
     """Whoever waits for anything calls this now and then, so as not to wait for ever."""
-    if _stopping.is_set():
+    if stopping():
         raise StoppedError
 
 

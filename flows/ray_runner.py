@@ -6,16 +6,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+from uuid import UUID
 
 import ray
 from prefect import task
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Crashed, Failed
 from prefect_ray import RayTaskRunner
 from prefect_ray.context import remote_options
 from ray.exceptions import RayError
 
 from flows import cluster, processes
 from flows.claims import claimed
-from flows.outcomes import ProgressArtifact, Row, kept, log_of, lost, trained
+from flows.outcomes import LOST, ProgressArtifact, Row, kept, log_of, settle, trained
 from flows.progress import Progress
 from outclass.errors import OutclassError
 from stages import chunks as chunk_files
@@ -23,6 +26,8 @@ from stages import command, settings
 from stages.chunks import Chunk, Tables, Work
 from stages.trainings import WORK
 
+Ends = dict[UUID, State[Any]]
+"""How the task runs of trainings have ended, as far as is known."""
 LOOK_AGAIN = 5.0
 """Seconds between two looks whether the cluster is still there."""
 PATIENCE = 20.0
@@ -80,21 +85,23 @@ class RayRunner:
         return [rows[chunk] for chunk in chunks]
 
     def _train(self, work: Work, todo: list[Chunk]) -> dict[Chunk, Row]:
-        pending = self._submit(work, todo)
+        futures = self._submit(work, todo)
+        ends: Ends = {future.task_run_id: Crashed(message=LOST) for future in futures.values()}
         try:
-            return self._collect(work, pending)
-        finally:
-            lost(future.task_run_id for _, future in pending.values())
+            return self._collect(work, futures, ends)
+        except BaseException:
+            settle(ends)
+            raise
 
-    def _submit(self, work: Work, todo: list[Chunk]) -> dict[Any, tuple[Chunk, Any]]:
+    def _submit(self, work: Work, todo: list[Chunk]) -> dict[Chunk, Any]:
         material = Shared(work.load(todo[0].repetition, todo[0].fold))
         options = {"num_cpus": 1, "num_gpus": self.num_gpus, "max_retries": settings.load().retries}
         with remote_options(**options, scheduling_strategy="SPREAD"):
-            futures: list[Any] = [train_on_node.submit(chunk, material) for chunk in todo]
-        return {future.wrapped_future: (chunk, future) for chunk, future in zip(todo, futures, strict=True)}
+            return {chunk: train_on_node.submit(chunk, material) for chunk in todo}
 
-    def _collect(self, work: Work, pending: dict[Any, tuple[Chunk, Any]]) -> dict[Chunk, Row]:
+    def _collect(self, work: Work, futures: dict[Chunk, Any], ends: Ends) -> dict[Chunk, Row]:
         """Keep each chunk as soon as it is there: what has come is not lost with the cluster."""
+        pending = {future.wrapped_future: chunk for chunk, future in futures.items()}
         rows: dict[Chunk, Row] = {}
         heard = time.monotonic()
         while pending:
@@ -102,9 +109,8 @@ class RayRunner:
             processes.refuse_if_stopping()
             heard = self._refuse_silence(heard)
             for reference in ready:
-                chunk, future = pending[reference]
-                outcome = _result(chunk, future)
-                del pending[reference]
+                chunk = pending.pop(reference)
+                outcome = _result(chunk, futures[chunk], ends)
                 chunk_files.keep(work, chunk, outcome.tables)
                 rows[chunk] = trained(chunk, f"node {outcome.node}", outcome.seconds)
         return rows
@@ -133,20 +139,28 @@ def train_on_node(chunk: Chunk, material: Shared) -> Trained:
     return Trained(made, node, time.monotonic() - started)
 
 
-def _result(chunk: Chunk, future: Any) -> Trained:
-    """The outcome of a training; what went wrong is told with its chunk, the rest of it goes to the log."""
+def _result(chunk: Chunk, future: Any, ends: Ends) -> Trained:
+    """The outcome of a training, and whether it was one."""
     try:
         outcome: Trained = future.result()
-        return outcome
-    except OutclassError as error:
-        raise OutclassError(f"{chunk}: {error}") from error
-    except RayError as error:
+    except Exception as error:
+        cause = _explain(chunk, error)
+        ends[future.task_run_id] = Failed(message=cause)
+        raise OutclassError(cause) from error
+    ends[future.task_run_id] = Completed()
+    return outcome
+
+
+def _explain(chunk: Chunk, error: Exception) -> str:
+    """What went wrong is told with its chunk, the rest of it goes to the log."""
+    if isinstance(error, OutclassError):
+        return f"{chunk}: {error}"
+    if isinstance(error, RayError):
         tries = settings.load().retries + 1
         cause = f"its worker or node died in each of {tries} tries ({type(error).__name__})"
-        raise OutclassError(_with_log(chunk, cause, str(error))) from error
-    except Exception as error:
-        cause = f"failed: {type(error).__name__}: {error}"
-        raise OutclassError(_with_log(chunk, cause, "".join(traceback.format_exception(error)))) from error
+        return _with_log(chunk, cause, str(error))
+    details = "".join(traceback.format_exception(error))
+    return _with_log(chunk, f"failed: {type(error).__name__}: {error}", details)
 
 
 def _with_log(chunk: Chunk, cause: str, details: str) -> str:
