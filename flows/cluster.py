@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import ray
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import flows
@@ -70,7 +71,7 @@ def connected() -> Iterator[str]:
 
 def _environment() -> dict[str, Any]:
     """Our code, and how it is to run."""
-    own = {"OUTCLASS_DEVICE": settings.load().device, **ONE_THREAD, **flows.ENVIRONMENT}
+    own = {**ONE_THREAD, **flows.ENVIRONMENT}
     modules = [str(Path(str(package.__file__)).parent) for package in (outclass, stages, flows)]
     return {"py_modules": modules, "excludes": ["__pycache__"], "env_vars": own}
 
@@ -116,18 +117,46 @@ def _explain(asked: str, error: Exception) -> str:
 
 def inspect(api: str) -> list[Node]:
     """Ask every living node; those that could not do the work are refused, all of them by name."""
-    living = [node for node in ray.nodes() if node["Alive"]]
+    living = _living()
     _refuse_loopback(api, {node["NodeManagerAddress"] for node in living})
     asked = [_ask(node, api) for node in living]
-    ready, late = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
+    _, late = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
     if late:
         silent = [node["NodeManagerAddress"] for node, ref in zip(living, asked, strict=True) if ref in late]
         raise OutclassError(
             f"Ray nodes {', '.join(silent)} did not answer within {PATIENCE:.0f} s: see Ray's logs there"
         )
-    nodes = ray.get(ready)
+    nodes = [answer for node, ref in zip(living, asked, strict=True) if (answer := _answer(node, ref))]
     _refuse_unfit(nodes, api)
-    return list(nodes)
+    return nodes
+
+
+def _answer(node: Any, reference: Any) -> Node | None:
+    """What a node says; nothing if it has died meanwhile."""
+    try:
+        answer: Node = ray.get(reference)
+        return answer
+    except RayError as error:
+        if node["NodeID"] not in {other["NodeID"] for other in _living()}:
+            return None
+        cause = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        raise OutclassError(
+            f"Ray node {node['NodeManagerAddress']} cannot run our code ({cause}): "
+            f"install what constraints.txt says there"
+        ) from error
+
+
+def no_room(num_gpus: float) -> str:
+    """Why no living node could ever take a training; nothing if one can. Ray itself would wait for such a node."""
+    declared = [node["Resources"] for node in _living()]
+    if any(has.get("CPU", 0) >= 1 and has.get("GPU", 0) >= num_gpus for has in declared):
+        return ""
+    needs = f"one CPU and {num_gpus:g} of a GPU" if num_gpus else "one CPU"
+    return f"no living node of the Ray cluster has the {needs} that a training asks for"
+
+
+def _living() -> list[Any]:
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 def _ask(node: Any, api: str) -> Any:
@@ -143,7 +172,7 @@ def describe(address: str, gpus: float, api: str) -> Node:
 
 
 def _sees_gpu() -> bool:
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray hides GPUs from those who asked for none
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray may hide GPUs from those who asked for none
     import torch
 
     return torch.cuda.is_available()

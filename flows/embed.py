@@ -124,7 +124,7 @@ def fan_out(todo: list[Shard], dropped: list[str], progress: ItemsDone) -> None:
     """Share the shards out among as many workers as there are slots."""
     from flows import slots
 
-    count = min(slots.at_a_time(), len(todo))
+    count = min(len(slots.available()), len(todo))
     with TemporaryDirectory(prefix="outclass-embed-") as folder, ThreadPoolExecutor(count) as pool:
         jobs = [Assignment(todo[i::count], dropped, Path(folder) / f"{i}.json", progress) for i in range(count)]
         _collect([pool.submit(job.work) for job in jobs], Path(folder) / "stop")

@@ -23,6 +23,8 @@ LOCKED = ("Unable to acquire lock", "is busy")
 """DVC's words for a lock held by another item: trying again mends it."""
 LOCK_PATIENCE = 120.0
 """Seconds for which a lock may be held before we give up."""
+A_REFUSAL = 20.0
+"""Seconds within which DVC, which itself waits for three, says that a lock is held."""
 LOCK_FILE = Path(".dvc/tmp/lock")
 """Holds the number of the process that holds DVC's lock on the whole workspace; the lock ends with that process."""
 RWLOCK_FILE = Path(".dvc/tmp/rwlock")
@@ -42,7 +44,7 @@ class ItemFailedError(OutclassError):
 
 def outdated() -> dict[str, list[str]]:
     """The items to run, in an order that honours their ties: name -> names of the items that it waits for."""
-    graph, changed = _patiently(_status)
+    graph, changed = patiently(_status)
     after = networkx.reverse(graph)  # in DVC's graph an item points to what it depends on
     wanted = changed.union(*(networkx.descendants(after, name) for name in changed))
     order = [name for level in networkx.topological_generations(after) for name in sorted(level)]
@@ -81,7 +83,7 @@ def reproduce(name: str, on_line: Callable[[str], None], keep_open: Sequence[int
             refuse_if_locked(last_words)
             raise ItemFailedError(name, list(last_words))
 
-    _patiently(attempt)
+    patiently(attempt)
 
 
 def prove() -> None:
@@ -95,7 +97,7 @@ def prove() -> None:
         if code or any(line.startswith("Running stage") for line in lines):
             raise OutclassError("`dvc repro` found more to do after all items had run:\n" + "\n".join(lines))
 
-    _patiently(attempt)
+    patiently(attempt)
 
 
 def refuse_if_locked(lines: Iterable[str]) -> None:
@@ -105,14 +107,21 @@ def refuse_if_locked(lines: Iterable[str]) -> None:
         raise LockError(text)
 
 
-def _patiently(attempt: Callable[[], T]) -> T:
-    """Try again while DVC's locks are held by others."""
-    deadline = time.monotonic() + LOCK_PATIENCE
+def patiently(attempt: Callable[[], T]) -> T:
+    """Try again while DVC's locks are held by others.
+
+    An item takes them twice, before its work and after it: one that has worked is not refused for the time of that.
+    """
+    since: float | None = None
     while True:
+        began = time.monotonic()
         try:
             return attempt()
         except LockError as error:
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if since is None or now - began > A_REFUSAL:
+                since = now
+            if now - since > LOCK_PATIENCE:
                 raise OutclassError(in_the_way(str(error))) from error
         time.sleep(0.5)
 

@@ -26,7 +26,7 @@ class LocalRunner:
 
     def __init__(self) -> None:
         self.device = settings.device()
-        self.task_runner: Any = ThreadPoolTaskRunner(max_workers=slots.at_a_time())
+        self.task_runner: Any = ThreadPoolTaskRunner(max_workers=len(slots.available()))
 
     def __enter__(self) -> "LocalRunner":
         return self
@@ -57,6 +57,7 @@ def train_in_slot(chunk: Chunk, on_percent: OnPercent = lambda percent: None) ->
             if code == USER_ERROR:
                 raise OutclassError(f"{chunk}: {attempt.last_words[-1]}")
             if code == 0:
+                on_percent(100.0)
                 return trained(chunk, attempt.slot, time.monotonic() - attempt.started)
             died = f"ended with code {code} in slot {attempt.slot}"
             if tries_left:

@@ -59,6 +59,7 @@ def run(
     child = start(command, environment, keep_open=keep_open, folder=folder)
     _running.add(child)
     try:
+        refuse_if_stopping()  # a request to stop may have come before we were among those that run
         assert child.stdout is not None
         for line in child.stdout:
             on_line(line.rstrip())

@@ -31,7 +31,7 @@ Ends = dict[UUID, State[Any]]
 LOOK_AGAIN = 5.0
 """Seconds between two looks whether the cluster is still there."""
 PATIENCE = 20.0
-"""Seconds for which it may be silent; after a minute, Ray itself would end us without a word."""
+"""Seconds for which it may be silent or without a fit node; after a minute, Ray itself would end us without a word."""
 
 
 class Shared:
@@ -65,7 +65,9 @@ class RayRunner:
             self.endpoint = stack.enter_context(cluster.connected())
             nodes = cluster.inspect(self.api)
             self.device = cluster.choose_device(asked.device, nodes)
-            self.num_gpus = 1 / asked.slots_per_gpu if asked.device != "cpu" and any(n.gpus for n in nodes) else 0
+            self.num_gpus = 1 / asked.slots_per_gpu if asked.device != "cpu" and any(n.gpus for n in nodes) else 0.0
+            if error := cluster.no_room(self.num_gpus):
+                raise OutclassError(f"{error}: see --num-cpus and --num-gpus in docs/cluster.md")
             self.task_runner = RayTaskRunner(asked.ray_address)
             self.stack = stack.pop_all()
         return self
@@ -94,7 +96,7 @@ class RayRunner:
             raise
 
     def _submit(self, work: Work, todo: list[Chunk]) -> dict[Chunk, Any]:
-        material = Shared(work.load(todo[0].repetition, todo[0].fold))
+        material = Shared(chunk_files.load(work, todo))
         options = {"num_cpus": 1, "num_gpus": self.num_gpus, "max_retries": settings.load().retries}
         with remote_options(**options, scheduling_strategy="SPREAD"):
             return {chunk: train_on_node.submit(chunk, material) for chunk in todo}
@@ -103,11 +105,11 @@ class RayRunner:
         """Keep each chunk as soon as it is there: what has come is not lost with the cluster."""
         pending = {future.wrapped_future: chunk for chunk, future in futures.items()}
         rows: dict[Chunk, Row] = {}
-        heard = time.monotonic()
+        well = time.monotonic()
         while pending:
             ready, _ = ray.wait(list(pending), timeout=LOOK_AGAIN)
             processes.refuse_if_stopping()
-            heard = self._refuse_silence(heard)
+            well = self._refuse_loss(well)
             for reference in ready:
                 chunk = pending.pop(reference)
                 outcome = _result(chunk, futures[chunk], ends)
@@ -115,15 +117,15 @@ class RayRunner:
                 rows[chunk] = trained(chunk, f"node {outcome.node}", outcome.seconds)
         return rows
 
-    def _refuse_silence(self, heard: float) -> float:
-        if not (error := cluster.unreachable(self.endpoint)):
+    def _refuse_loss(self, well: float) -> float:
+        """Since when all is well; a cluster that has been lost for too long is refused."""
+        if error := cluster.unreachable(self.endpoint):
+            lost = f"the Ray cluster at {self.endpoint} no longer answers ({error})"
+        elif not (lost := cluster.no_room(self.num_gpus)):
             return time.monotonic()
-        if time.monotonic() - heard > PATIENCE:
-            raise OutclassError(
-                f"the Ray cluster at {self.endpoint} no longer answers ({error}); what is finished is kept: start the "
-                f"cluster again, then run again"
-            )
-        return heard
+        if time.monotonic() - well > PATIENCE:
+            raise OutclassError(f"{lost}; what is finished is kept: start what is missing again, then run again")
+        return well
 
 
 @task(task_run_name="{chunk}")

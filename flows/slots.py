@@ -20,19 +20,14 @@ class Slot:
 
 
 def available() -> list[Slot]:
-    """All slots of this machine."""
+    """The slots of this machine that we may use: with OUTCLASS_SLOTS, the first so many, whoever else uses them."""
     chosen = settings.load()
     if settings.device() == "cuda":
         import torch  # here, because it takes longer to load than all the rest
 
         gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), torch.cuda.device_count())
-        return gpu_slots(gpus, chosen.slots_per_gpu)
-    return cpu_slots(max(len(os.sched_getaffinity(0)), chosen.slots or 0))
-
-
-def at_a_time() -> int:
-    """How many of them one run may hold."""
-    return settings.load().slots or len(available())
+        return gpu_slots(gpus, chosen.slots_per_gpu)[: chosen.slots]
+    return cpu_slots(chosen.slots or len(os.sched_getaffinity(0)))
 
 
 def visible_gpus(variable: str | None, count: int) -> list[str]:

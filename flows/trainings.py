@@ -9,6 +9,7 @@ from prefect.artifacts import create_table_artifact
 from flows import processes, server
 from flows.local_runner import LocalRunner, train_in_slot
 from flows.outcomes import Row
+from outclass.errors import OutclassError
 from stages import params, settings
 from stages.chunks import Chunk, Work
 from stages.trainings import WORK
@@ -63,8 +64,13 @@ def run_without_prefect(stage: str, repetition: int, fold: int) -> str:
 def opened_runner(api: str) -> Any:
     """The runner of OUTCLASS_RUNNER, to be entered."""
     if runs_on_cluster():
-        from flows.ray_runner import RayRunner  # here, because Ray need not be installed
-
+        try:
+            from flows.ray_runner import RayRunner  # here, because Ray need not be installed
+        except ImportError as error:
+            raise OutclassError(
+                f"OUTCLASS_RUNNER=ray, but Ray cannot be loaded here ({error}): "
+                f"`pip install -c constraints.txt -e '.[ray]'`, or set OUTCLASS_RUNNER=local"
+            ) from error
         return RayRunner(api)
     return LocalRunner()
 

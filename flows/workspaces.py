@@ -22,16 +22,14 @@ from dvc.dependency import loads_from
 from dvc.repo import Repo
 from dvc.utils.serialize import modify_yaml
 
-from flows import processes
+from flows import items, processes
 from outclass.errors import OutclassError
 from stages import params, paths, settings
 from stages.points import OF_DATA, Point, set_values, with_values
 from stages.results import Metrics
 
 CODE = ("dvc.yaml", "params.yaml", ".dvc/config", "outclass", "stages", "flows")
-"""What a point cannot be run without."""
-WRITTEN = {"dvc.lock", str(paths.REPORT / "metrics.json")}
-"""Files that git keeps and the pipeline writes."""
+"""What a point cannot be run without, and what makes its results (beside the data)."""
 LINKS = "reflink,hardlink,symlink,copy"
 """How files come from DVC's cache into a copy. No stage writes into a file: it puts another in its place."""
 
@@ -104,9 +102,12 @@ def git(*arguments: str, environment: Mapping[str, str] | None = None, folder: P
 
 def features_at_hand() -> str:
     """Which features (``Point.data``) this workspace has, up to date, for all points to share."""
-    with Repo(".") as repo:
-        outdated = repo.status(["download", "embed"])
-    return "" if outdated else params.load().model_dump_json(include=OF_DATA)
+
+    def outdated() -> bool:
+        with Repo(".") as repo:
+            return bool(repo.status(["download", "embed"]))
+
+    return "" if items.patiently(outdated) else params.load().model_dump_json(include=OF_DATA)
 
 
 # --- finished experiments --------------------------------------------------------------------------------
@@ -117,8 +118,8 @@ def finished(base: Base, point: Point) -> Metrics | None:
     reference = base.reference(point)
     if not git("for-each-ref", reference):
         return None
-    changed = set(git("diff", "--name-only", "--no-renames", base.tree, reference).splitlines())
-    if changed - WRITTEN - {str(params.FILE)}:
+    changed = git("diff", "--name-only", "--no-renames", base.tree, reference, "--", *CODE).splitlines()
+    if set(changed) - {str(params.FILE)}:
         return None
     kept, lock = (yaml.safe_load(git("show", f"{reference}:{name}")) for name in (params.FILE, "dvc.lock"))
     if kept != with_values(yaml.safe_load(git("show", f"{base.tree}:{params.FILE}")), point.values):

@@ -88,8 +88,19 @@ def run(work: Work, repetition: int, fold: int) -> str:
 def train(work: Work, chunk: Chunk, on_step: OnStep = lambda done, total: None) -> None:
     """Train a chunk unless it is finished already."""
     if not chunk.finished:
-        _check_unchanged(work, chunk)
-        keep(work, chunk, work.compute(work.load(chunk.repetition, chunk.fold), chunk, on_step))
+        keep(work, chunk, work.compute(load(work, [chunk]), chunk, on_step))
+
+
+def load(work: Work, chunks: Sequence[Chunk]) -> Any:
+    """All that the trainings of some chunks of a fold read.
+
+    Who planned them made their keys: what has changed since then must not be kept under these.
+    """
+    chunk = chunks[0]
+    material = work.load(chunk.repetition, chunk.fold)
+    if not set(chunks) <= set(work.plan(chunk.repetition, chunk.fold, chunk.device)):
+        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
+    return material
 
 
 def keep(work: Work, chunk: Chunk, made: Tables) -> None:
@@ -99,12 +110,6 @@ def keep(work: Work, chunk: Chunk, made: Tables) -> None:
     with files.finished_folder(chunk.folder, replace=False) as folder:
         for name, schema in work.schemas.items():
             tables.write(folder / f"{name}.parquet", schema, made[name])
-
-
-def _check_unchanged(work: Work, chunk: Chunk) -> None:
-    """Who planned the chunk made its key: what has changed since then must not be kept under it."""
-    if chunk not in work.plan(chunk.repetition, chunk.fold, settings.device()):
-        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
 
 
 def digest_of_inputs(inputs: Sequence[Path], code: Sequence[str], *values: Any) -> str:

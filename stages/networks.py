@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from outclass.arrays import Bools, Floats, Ints
-from outclass.errors import OutclassError
 from outclass.seeds import generator
 from stages import folds, given, settings
 from stages.command import single_threaded
@@ -64,8 +63,7 @@ def activities(
         return np.stack([given.load(Path(chosen.input), lesson.name, data, lesson.classes) for lesson in lessons])
     from outclass.networks import train  # here, because it loads torch, of which those who only plan have no need
 
-    if settings.device() != device:
-        raise OutclassError(f"a training planned for {device} has come to a machine where torch sees no GPU")
+    settings.prepare(device)
     taught = np.stack([lesson.classes for lesson in lessons])
     trains = data.where("train")
     generators = [lesson.rng for lesson in lessons]

@@ -1,6 +1,7 @@
 """params.yaml as typed values. Every group is named after the stage that reads it."""
 
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -330,6 +331,17 @@ def _explain(problem: Any, model: Any) -> str:
 def _fields(group: list[str | int], model: Any) -> list[str]:
     """The names that are known inside a group, e.g. ["split", "items"]."""
     for name in group:
-        annotation = model.model_fields[name].annotation
-        model = next((part for part in get_args(annotation) if part is not type(None)), annotation)
+        model = _without_none(model.model_fields[name].annotation)
     return list(model.model_fields)
+
+
+def _without_none(annotation: Any) -> Any:
+    return next((part for part in get_args(annotation) if part is not type(None)), annotation)
+
+
+@cache
+def keys(model: Any = Params) -> frozenset[str]:
+    """Dotted names of all parameters, and of their groups."""
+    groups = {name: _without_none(field.annotation) for name, field in model.model_fields.items()}
+    inner = {name: keys(group) for name, group in groups.items() if hasattr(group, "model_fields")}
+    return frozenset(groups) | {f"{name}.{key}" for name, found in inner.items() for key in found}

@@ -163,15 +163,15 @@ def name(values: Values) -> str:
 
 def parts(values: Values) -> dict[str, str]:
     """What each parameter adds to the name."""
-    labels = _labels(sorted(values))
-    return {key: f"{label}={_safe(_text(values[key]))}" for key, label in labels.items()}
+    return {key: f"{_label(key)}={_safe(_text(values[key]))}" for key in sorted(values)}
 
 
-def _labels(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of each key, or the whole where others end alike."""
-    ends = {key: key.rpartition(".")[2] for key in keys}
-    counts = Counter(ends.values())
-    return {key: end if counts[end] == 1 else key for key, end in ends.items()}
+def _label(key: str) -> str:
+    """The shortest end of a key that no other parameter has: points of other sweeps are not to be called alike."""
+    steps = key.split(".")
+    ends = [".".join(steps[place:]) for place in reversed(range(len(steps)))]
+    others = params.keys() - {key}
+    return next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
 
 
 def _text(value: Any) -> str:

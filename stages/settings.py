@@ -59,9 +59,20 @@ def device() -> str:
         if asked == "cuda":
             raise OutclassError("OUTCLASS_DEVICE=cuda, but torch sees no GPU here: unset it, or check the driver")
         return "cpu"
+    prepare("cuda")
+    return "cuda"
+
+
+def prepare(device: str) -> None:
+    """Be ready to compute on a device that was chosen, maybe on another machine; on a GPU, the same bits each time."""
+    if device == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise OutclassError(f"a training planned for {device} has come to a machine where torch sees no GPU")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS gives other bits each time
     torch.use_deterministic_algorithms(True)  # rather an error than numbers that cannot be had again
-    return "cuda"
 
 
 def _may_have_gpu() -> bool:

@@ -57,15 +57,15 @@ class Workspace:
             start_new_session=True,
         )
 
-    def run(self, *command: str, check: bool = True, **environment: str) -> str:
+    def run(self, *command: str, check: bool = True, timeout: float = 240, **environment: str) -> str:
         process = self.start(*command, **environment)
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=timeout)
         assert not check or process.returncode == 0, output
         assert check or process.returncode != 0, output
         return output
 
-    def python(self, module: str, *arguments: str, check: bool = True, **environment: str) -> str:
-        return self.run("python", "-m", module, *arguments, check=check, **environment)
+    def python(self, module: str, *arguments: str, check: bool = True, timeout: float = 240, **environment: str) -> str:
+        return self.run("python", "-m", module, *arguments, check=check, timeout=timeout, **environment)
 
     def digests(self, folder: str) -> dict[str, str]:
         """Fingerprint of each file below a folder."""
@@ -93,7 +93,7 @@ def _processes() -> Iterator[tuple[str, str, int]]:
                 continue
 
 
-def make_workspace(root: Path) -> Workspace:
+def make_workspace(root: Path, preset: str = "tiny") -> Workspace:
     root.mkdir(parents=True)
     for name in SOURCES:
         source = PROJECT / name
@@ -103,7 +103,7 @@ def make_workspace(root: Path) -> Workspace:
             shutil.copy(source, root / name)
     (root / ".dvc").mkdir()
     shutil.copy(PROJECT / ".dvc/config", root / ".dvc/config")
-    shutil.copy(PROJECT / "presets/tiny.yaml", root / "params.yaml")
+    shutil.copy(PROJECT / f"presets/{preset}.yaml", root / "params.yaml")
     (root / "tmp").mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     return Workspace(root)

@@ -91,8 +91,8 @@ class Cluster:
 
 
 @contextmanager
-def two_nodes(second_address: str | None = None) -> Iterator[Cluster]:
-    """A head with one CPU and one declared GPU, and a second node alike (on another address, if one is given)."""
+def two_nodes(second_address: str | None = None, gpus_of_head: int = 1) -> Iterator[Cluster]:
+    """A head with two CPUs and one declared GPU, and a second node alike (on another address, if one is given)."""
     folder = Path(tempfile.mkdtemp(prefix="oc-ray-", dir="/tmp"))  # Ray's sockets need a short path
     port = free_port()
     cluster = Cluster(f"127.0.0.1:{port}", secrets.token_hex(16), folder)
@@ -103,7 +103,7 @@ def two_nodes(second_address: str | None = None) -> Iterator[Cluster]:
             f"--temp-dir={folder / 'ray'}",
             "--include-dashboard=false",
         ]
-        cluster.start("--head", "--node-ip-address=127.0.0.1", *head, cpus=2, gpus=1)
+        cluster.start("--head", "--node-ip-address=127.0.0.1", *head, cpus=2, gpus=gpus_of_head)
         _wait_for(lambda: not unreachable(cluster.address, 1.0), cluster)
         other = [f"--node-ip-address={second_address}"] if second_address else []
         cluster.start(f"--address={cluster.address}", *other, cpus=2, gpus=1)

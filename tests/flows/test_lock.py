@@ -2,8 +2,10 @@
 
 import os
 import signal
+import time
 
 import pytest
+from dvc.lock import LockError
 
 from flows import items, lock
 from outclass.errors import OutclassError
@@ -106,6 +108,28 @@ def test_the_holder_of_the_whole_workspace_is_named(impatient, hold):
         items.outdated()
     with pytest.raises(OutclassError, match=rf"wait for it or stop it \(`kill {pid}`\), then run again"):
         items.prove()
+
+
+class LockedAtTheEnd:
+    """An item that works for a while, and then finds DVC's lock held, so many times."""
+
+    def __init__(self, refusals: int, seconds: float) -> None:
+        self.refusals, self.seconds = refusals, seconds
+
+    def __call__(self) -> str:
+        time.sleep(self.seconds)
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise LockError("Unable to acquire lock")
+        return "done"
+
+
+def test_an_item_is_not_refused_for_the_time_that_it_worked(monkeypatch):
+    monkeypatch.setattr(items, "LOCK_PATIENCE", 0.2)
+    monkeypatch.setattr(items, "A_REFUSAL", 0.3)
+    assert items.patiently(LockedAtTheEnd(refusals=2, seconds=0.4)) == "done"
+    with pytest.raises(OutclassError, match="has been held for 0 s"):
+        items.patiently(LockedAtTheEnd(refusals=2, seconds=0.0))
 
 
 def test_the_lock_is_free_after_use(tmp_path, monkeypatch):

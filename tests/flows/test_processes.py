@@ -145,6 +145,21 @@ except KeyboardInterrupt:
 """
 
 
+def test_a_request_to_stop_that_comes_with_the_start_is_not_missed(monkeypatch):
+    start = processes.start
+
+    def stopped_at_once(*arguments, **named):
+        child = start(*arguments, **named)
+        monkeypatch.setattr(processes, "stopping", lambda: True)
+        return child
+
+    monkeypatch.setattr(processes, "start", stopped_at_once)
+    began = time.monotonic()
+    with pytest.raises(processes.StoppedError):
+        processes.run(["sleep", "60"], print)
+    assert time.monotonic() - began < 30
+
+
 def test_on_a_signal_running_commands_end_and_no_new_one_starts():
     process = subprocess.Popen([sys.executable, "-c", STOPPED_BY_SIGNAL], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from flows import cluster
+from flows import trainings as trainings_flow
 from flows.cluster import Node, choose_device
 from flows.server import free_port
 from outclass.errors import OutclassError
@@ -35,6 +37,24 @@ with cluster.connected():
     for package in ("flows", "outclass", "stages"):  # on this machine, nodes would find these first
         os.rename(package, f"no-{package}")
     print(ray.get(files.remote()))
+"""
+
+A_NODE_THAT_FAILS = """
+import ray
+from flows import cluster
+from outclass.errors import OutclassError
+
+@ray.remote
+def fail():
+    raise ImportError("No module named 'httpx'")
+
+with cluster.connected():
+    node = cluster._living()[0]
+    try:
+        cluster._answer(node, fail.remote())
+    except OutclassError as error:
+        print(error)
+    print("of a node that is gone:", cluster._answer({**node, "NodeID": "gone"}, fail.remote()))
 """
 
 
@@ -80,6 +100,11 @@ class TestCluster:
         output = prepared.run("python", "-c", WHERE_THE_CODE_IS, **ray_cluster.settings)
         for package in ("outclass", "stages", "flows"):
             assert re.search(rf"runtime_resources/py_modules_files/\w+/{package}/__init__.py", output)
+
+    def test_a_node_that_cannot_run_the_code_is_named(self, prepared, ray_cluster):
+        output = prepared.run("python", "-c", A_NODE_THAT_FAILS, **ray_cluster.settings)
+        assert re.search(r"Ray node \S+ cannot run our code \(ImportError: No module named 'httpx'\): install", output)
+        assert "of a node that is gone: None" in output
 
     @pytest.mark.parametrize(("slots_per_gpu", "allowed"), [(1, {1, 2}), (2, {3, 4})])
     def test_shares_of_gpus_are_honoured(self, prepared, api, ray_cluster, slots_per_gpu, allowed):
@@ -148,6 +173,25 @@ def test_a_run_survives_its_node_and_ends_with_its_cluster(prepared, api, wait_u
     assert prepared.digests("runs/partitions/r0-f0") == survived
 
 
+@pytest.mark.slow
+def test_a_run_ends_when_no_node_is_left_that_could_train(prepared, api, wait_until):
+    """Ray would wait for ever for a node with a GPU."""
+    prepared.set(**LONG)
+    with two_nodes(gpus_of_head=0) as started:
+        settings = {**started.settings, "PREFECT_API_URL": api}
+        process = prepared.start("python", "-m", "flows.partitions", *FOLD, **settings)
+        wait_until(lambda: _trains_at(started.nodes[1]), 120)
+        started.nodes[1].kill()
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "no living node of the Ray cluster has the one CPU and 1 of a GPU that a training asks for" in output
+        assert "what is finished is kept: start what is missing again, then run again" in output
+        assert "Traceback" not in output
+        assert {run["state_type"] for run in trainings(api)} <= {"COMPLETED", "CRASHED"}
+        # Without the GPUs, it is a cluster of CPUs: a run that starts now is one of those.
+        assert "trained in" in prepared.python("flows.partitions", *FOLD, **settings)
+
+
 def _trains_at(node) -> bool:
     """Whether a node is at a training: Ray names a process after what it does."""
     names = []
@@ -178,6 +222,13 @@ def test_stopping_leaves_the_cluster_idle(prepared, api, ray_cluster, wait_until
     assert process.returncode not in (0, None)
     assert "Traceback" not in output
     wait_until(lambda: not any(map(_trains_at, ray_cluster.nodes)), 60)
+
+
+def test_a_missing_ray_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flows.ray_runner", None)  # what an import then says is what it says without Ray
+    monkeypatch.setattr(trainings_flow, "runs_on_cluster", lambda: True)
+    with pytest.raises(OutclassError, match=r"OUTCLASS_RUNNER=ray, but Ray cannot be loaded here .*pip install"):
+        trainings_flow.opened_runner("http://127.0.0.1:4200/api")
 
 
 # What is made of the nodes' answers

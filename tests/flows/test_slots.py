@@ -9,7 +9,7 @@ import time
 import pytest
 
 from flows import leases
-from flows.slots import Slot, at_a_time, available, cpu_slots, gpu_slots, leased, visible_gpus
+from flows.slots import Slot, available, cpu_slots, gpu_slots, leased, visible_gpus
 from stages import settings
 
 
@@ -20,19 +20,20 @@ def test_a_core_is_a_slot_with_one_thread():
     assert all(slot.environment["CUDA_VISIBLE_DEVICES"] == "" for slot in slots)
 
 
-def test_a_run_that_may_hold_one_slot_takes_whichever_is_free(monkeypatch):
-    monkeypatch.setenv("OUTCLASS_SLOTS", "1")
+@pytest.mark.parametrize("asked", [1, 100])
+def test_there_are_as_many_slots_as_asked_for(monkeypatch, asked):
+    """Fewer than cores, for all that runs side by side; or more."""
+    monkeypatch.setenv("OUTCLASS_SLOTS", str(asked))
     monkeypatch.setenv("OUTCLASS_DEVICE", "cpu")
     settings.device.cache_clear()
-    assert at_a_time() == 1
+    assert [slot.name for slot in available()] == [f"cpu-{number}" for number in range(asked)]
+
+
+def test_a_core_is_a_slot_unless_asked_otherwise(monkeypatch):
+    monkeypatch.delenv("OUTCLASS_SLOTS", raising=False)
+    monkeypatch.setenv("OUTCLASS_DEVICE", "cpu")
+    settings.device.cache_clear()
     assert len(available()) == len(os.sched_getaffinity(0))
-
-
-def test_more_slots_than_cores_can_be_asked_for(monkeypatch):
-    monkeypatch.setenv("OUTCLASS_SLOTS", "100")
-    monkeypatch.setenv("OUTCLASS_DEVICE", "cpu")
-    settings.device.cache_clear()
-    assert at_a_time() == len(available()) == 100
 
 
 def test_each_gpu_is_a_slot_that_sees_only_itself():

@@ -57,7 +57,7 @@ def test_points_that_differ_after_training_train_nothing_and_give_what_a_plain_r
     assert "4 points, 0 of them finished" in output
     assert "trained in" not in output
     assert not re.search(r"(backbone|partitions|baselines|pooled|embed)(@\S+)?:", output)
-    names = [f"confidence={c},theta={t}" for c in ("activation", "softmax") for t in ("difference", "ratio")]
+    names = [f"ensemble.confidence={c},theta={t}" for c in ("activation", "softmax") for t in ("difference", "ratio")]
     assert experiments(committed) == names
     assert metrics(committed, names[0]) == metrics(reference)
     assert committed.run("git", "status", "--porcelain") == ""
@@ -94,6 +94,7 @@ def test_finished_points_are_kept_unless_what_they_start_from_has_changed(commit
     assert "`theta=ratio`" in output
 
     ask(committed, grid={"ensemble.theta": ["log_ratio", "ratio", "difference"]})
+    (committed.root / "Makefile").open("a").write("# neither code nor data\n")
     output = committed.python("flows.sweep", "test.yaml", PREFECT_API_URL=api)
     assert "3 points, 2 of them finished by an earlier run" in output
     assert experiments(committed) == ["theta=difference", "theta=log_ratio", "theta=ratio"]

@@ -68,9 +68,22 @@ def test_names_are_fit_for_git_and_for_folders(values):
     assert name == points.name(dict(reversed(values.items())))
 
 
-def test_parameters_that_end_alike_are_told_apart():
-    name = points.name({"pooled.input": "a", "baselines.input": "b", "seed": 1})
-    assert name == "baselines.input=b,pooled.input=a,seed=1"
+@pytest.mark.parametrize(
+    ("key", "label"),
+    [
+        ("seed", "seed"),
+        ("ensemble.theta", "theta"),
+        ("pooled.input", "pooled.input"),
+        ("backbone.ridge.penalty", "ridge.penalty"),
+        ("embed.hog.side", "hog.side"),
+    ],
+)
+def test_a_name_tells_a_parameter_from_all_others_that_there_are(key, label):
+    """Whatever sweep it is part of: points of one commit share one place for their names."""
+    assert points.name({key: 1}) == f"{label}=1"
+    others = {points.name({other: 1}) for other in params.keys() - {key}}
+    assert f"{label}=1" not in others
+    assert len(others) == len(params.keys()) - 1
 
 
 def test_long_names_still_differ():

@@ -61,6 +61,15 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch, fresh_device):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_training_follows_the_device_that_it_was_planned_for(monkeypatch):
+    monkeypatch.setenv("OUTCLASS_DEVICE", "cuda")  # of the machine, not of the plan
+    settings.prepare("cpu")
+    assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(OutclassError, match="planned for cuda has come to a machine where torch sees no GPU"):
+        settings.prepare("cuda")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch, fresh_device):
     monkeypatch.setenv("OUTCLASS_DEVICE", "cuda")
     with pytest.raises(OutclassError, match="OUTCLASS_DEVICE=cuda, but torch sees no GPU"):
