@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
@@ -13,14 +14,23 @@ from stages.results import MEASURES, Metrics
 CURVES = {"auc": "AUC by set size", "eer": "Equal error rate by set size"}
 
 
-def publish() -> None:
+def publish(point: str | None) -> None:
+    """All of the run's results; in the copy for a sweep's point, which is soon gone, under keys of its own."""
     metrics = json.loads((paths.REPORT / "metrics.json").read_text())
-    create_table_artifact(table(metrics), key="results", description="AUC (%) and EER, mean ± standard deviation")
-    create_markdown_artifact(
-        (paths.REPORT / "tables.md").read_text(), key="tables", description="The paper's tables, and ours"
+    tables, figures = (paths.REPORT / "tables.md").read_text(), curves(paths.REPORT / "figures")
+    for_point = f" {point}" if point else ""
+    create_table_artifact(
+        table(metrics), key=key(f"results{for_point}"), description="AUC (%) and EER, mean ± standard deviation"
     )
-    create_markdown_artifact(curves(paths.REPORT / "figures"), key="curves", description="AUC and EER by set size")
-    create_link_artifact(report_address(), "report/index.html", key="report", description="The report as one page")
+    create_markdown_artifact(tables, key=key(f"tables{for_point}"), description="The paper's tables, and ours")
+    create_markdown_artifact(figures, key=key(f"curves{for_point}"), description="AUC and EER by set size")
+    if not point:
+        create_link_artifact(report_address(), "report/index.html", key="report", description="The report as one page")
+
+
+def key(words: str) -> str:
+    """What Prefect takes for an artifact's key."""
+    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
 def table(metrics: Metrics) -> list[dict[str, str]]:

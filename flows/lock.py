@@ -35,6 +35,32 @@ def held(file: Path = FILE, what: str = "another run of the pipeline works in th
         os.close(descriptor)
 
 
+def is_held(file: Path) -> bool:
+    """Whether anybody holds a lock, alone or with others."""
+    if not file.exists():
+        return False
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def shared(file: Path) -> Iterator[None]:
+    """Hold a lock together with others, for those who ask whether anybody is at work."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _take(descriptor: int, file: Path, what: str) -> None:
     """Wait only for what a killed run has left to end: its guards see to that."""
     deadline = time.monotonic() + 2 * guard.GRACE

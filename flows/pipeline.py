@@ -76,7 +76,7 @@ def pipeline(
         print(f"pipeline: {len(todo)} items to run", flush=True)
         run_all(todo, settings.load().items, workspace)
         prove()
-        artifacts.publish()
+        artifacts.publish(settings.load().point)
 
 
 def run_all(todo: dict[str, list[str]], at_a_time: int, workspace: int) -> None:

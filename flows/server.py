@@ -17,7 +17,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from flows import processes
+from flows import lock, processes
 from outclass.errors import OutclassError
 from stages.settings import HOME
 
@@ -28,6 +28,10 @@ ADDRESS = FOLDER / "address"
 """Holds the address of the server that ``make ui`` has started, while it runs."""
 REPORT_ADDRESS = FOLDER / "report-address"
 """Holds the address at which ``make ui`` serves the report."""
+ANNOUNCED = FOLDER / "ui.lock"
+"""Held by ``make ui``: as long as it is, the addresses are right."""
+IN_USE = FOLDER / "runs.lock"
+"""Held by every run of this folder, by all of them together."""
 SILENCE = 60.0
 """Seconds for which a server may be silent (restarted, very busy) before it is taken for gone."""
 LOOK_AGAIN = 2.0
@@ -41,16 +45,17 @@ def available() -> Iterator[str]:
     If it goes away in the middle, the process ends with a message.
     """
     configured = get_current_settings().api.url
-    if configured:
-        check(configured)
-        with _watched(configured, _silent(configured)):
-            yield configured
-    elif url := announced_address():
-        with _using(url), _watched(url, _silent(url)):
-            yield url
-    else:
-        with started(free_port()) as url:
-            yield url
+    with lock.shared(IN_USE):
+        if configured:
+            check(configured)
+            with _watched(configured, _silent(configured)):
+                yield configured
+        elif url := announced_address():
+            with _using(url), _watched(url, _silent(url)):
+                yield url
+        else:
+            with started(free_port()) as url:
+                yield url
 
 
 def is_running() -> bool:
@@ -61,18 +66,19 @@ def is_running() -> bool:
 @contextmanager
 def announced(url: str, report: str) -> Iterator[None]:
     """Let others who work in this folder use the server, and know where the report is served."""
-    ADDRESS.write_text(url)
-    REPORT_ADDRESS.write_text(report)
-    try:
-        yield
-    finally:
-        ADDRESS.unlink(missing_ok=True)
-        REPORT_ADDRESS.unlink(missing_ok=True)
+    with lock.held(ANNOUNCED, "the UI of this folder is served already"):
+        ADDRESS.write_text(url)
+        REPORT_ADDRESS.write_text(report)
+        try:
+            yield
+        finally:
+            ADDRESS.unlink(missing_ok=True)
+            REPORT_ADDRESS.unlink(missing_ok=True)
 
 
 def announced_address() -> str | None:
-    """The address that ``make ui`` left; if it was killed, nobody answers there."""
-    url = ADDRESS.read_text() if ADDRESS.exists() else ""
+    """The address that ``make ui`` left; if it was killed, somebody else may be at that address by now."""
+    url = ADDRESS.read_text() if ADDRESS.exists() and lock.is_held(ANNOUNCED) else ""
     return url if url and _answers(url) else None
 
 
@@ -90,7 +96,11 @@ def started(port: int) -> Iterator[str]:
     with log.open("a") as output:
         server = processes.start(
             processes.tool("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)),
-            {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{FOLDER.absolute()}/prefect.db"},
+            {
+                "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{FOLDER.absolute()}/prefect.db",
+                "PREFECT_SERVER_UI_API_URL": url,  # else its pages ask for their data at Prefect's usual port
+                "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+            },
             output,
         )
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import DeploymentScheduleUpdate, DeploymentUpdate, WorkPoolCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterState,
@@ -20,12 +20,13 @@ from prefect.client.schemas.filters import (
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import DeploymentSchedule, FlowRun, StateType
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.states import Cancelling, Crashed
 from prefect.workers.process import ProcessWorker
 
-from flows import processes, server
+from flows import lock, processes, server
 from outclass.errors import OutclassError
 from stages import command, paths, settings
 
@@ -87,8 +88,8 @@ def create_pool(client: SyncPrefectClient) -> None:
 
 
 def deploy(client: SyncPrefectClient) -> None:
-    """Deploy prefect.yaml; schedules that were switched on or added in the UI stay."""
-    before = {str(found.id): found.schedules for found in client.read_deployments()}
+    """Deploy prefect.yaml; schedules that are there already stay as they were made in the UI."""
+    before = {found.id: found.schedules for found in client.read_deployments()}
     lines: list[str] = []
     # PWD is what prefect.yaml asks for, and only a shell keeps it up to date.
     if processes.run(
@@ -96,29 +97,33 @@ def deploy(client: SyncPrefectClient) -> None:
     ):
         raise OutclassError("prefect.yaml cannot be deployed:\n" + "\n".join(lines))
     for found in client.read_deployments():
-        earlier = before.get(str(found.id), [])
-        active = {schedule.slug: schedule.active for schedule in earlier}
-        kept = [s.model_copy(update={"active": active.get(s.slug, s.active)}) for s in found.schedules]
-        kept += [schedule for schedule in earlier if not schedule.slug]
-        if kept != found.schedules:
-            fields = {"schedule", "active", "parameters", "slug"}
-            schedules = [DeploymentScheduleUpdate.model_validate(s.model_dump(include=fields)) for s in kept]
-            client.update_deployment(found.id, DeploymentUpdate(schedules=schedules))
+        if earlier := before.get(found.id):
+            restore(client, found, earlier)
 
 
-def active_runs(client: SyncPrefectClient) -> list[FlowRun]:
-    """Flow runs that the worker has begun."""
+def restore(client: SyncPrefectClient, deployment: DeploymentResponse, earlier: list[DeploymentSchedule]) -> None:
+    """Deploying has put the schedules of prefect.yaml in place of all others: take the earlier ones back."""
+    slugs = {schedule.slug for schedule in earlier}
+    for schedule in deployment.schedules:
+        if schedule.slug in slugs:
+            client.delete_deployment_schedule(deployment.id, schedule.id)
+    kept = [schedule.model_dump(include=set(DeploymentScheduleCreate.model_fields)) for schedule in earlier]
+    client.create_deployment_schedules(deployment.id, [DeploymentScheduleCreate.model_validate(s) for s in kept])
+
+
+def active_runs(client: SyncPrefectClient, of_worker: bool = True) -> list[FlowRun]:
+    """Flow runs that have begun: those of the worker, or all."""
     states = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
     return client.read_flow_runs(
         flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))),
-        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])),
+        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])) if of_worker else None,
     )
 
 
 def forget_runs(client: SyncPrefectClient) -> None:
-    """Runs of a UI that was killed are over, but nobody has said so: the next would wait for them."""
-    for run in active_runs(client):
-        client.set_flow_run_state(run.id, Crashed(message="`make ui` was killed during this run"), force=True)
+    """Runs that were killed are over, but nobody has said so; of the worker's, the next would wait for their end."""
+    for run in active_runs(client, of_worker=lock.is_held(server.IN_USE)):
+        client.set_flow_run_state(run.id, Crashed(message="it was killed, or `make ui` during it"), force=True)
 
 
 def cancel_runs(client: SyncPrefectClient) -> None:

@@ -100,8 +100,17 @@ def test_it_serves_the_pipeline_and_ends_cleanly(prepared, serve):
     assert prepared.leftovers() == []
 
 
+def test_the_pages_ask_their_own_server_on_any_port(api):
+    settings = httpx.get(f"{api.removesuffix('/api')}/ui-settings").json()
+    assert settings["api_url"] == api  # else a browser would ask at Prefect's usual port
+
+
 def test_the_parameters_make_a_form(prepared, serve):
-    fields = serve(prepared).deployment()["parameter_openapi_schema"]["properties"]
+    served = serve(prepared)
+    asked = served.deployment("sweep")["parameter_openapi_schema"]["properties"]
+    assert [asked[name]["type"] for name in ("grid", "seeds", "repetitions", "folds")] == ["object"] + ["array"] * 3
+    assert all(field["description"] and "anyOf" not in field for field in asked.values())
+    fields = served.deployment()["parameter_openapi_schema"]["properties"]
     assert list(fields) == ["items_at_a_time", "runner", "slots", "slots_per_gpu", "device", "retries"]
     assert fields["runner"]["enum"] == ["as configured", "local", "ray"]
     assert fields["slots"]["type"] == "integer"
@@ -132,6 +141,10 @@ def test_a_run_started_in_the_ui_gives_the_same_tables_and_shows_them(workspace,
     assert httpx.get(f"{report}/index.html").text == (workspace.root / "report/index.html").read_text()
     assert httpx.get(f"{report}/../params.yaml").status_code == 404
 
+    bars = served.post("artifacts/filter", artifacts={"type": {"any_": ["progress"]}})
+    assert len(bars) == 6  # two backbones, two chunks of partitions each
+    assert {bar["data"] for bar in bars} == {100}
+
     tasks = served.post("task_runs/filter", flow_runs={"id": {"any_": [run]}})
     assert {"partitions@0-1", "evaluate", "dvc repro"} <= {task["name"] for task in tasks}
     assert served.end_of(second)["type"] == "COMPLETED"  # it waited for the first, and found nothing to do
@@ -158,9 +171,7 @@ def test_a_failure_names_the_item_and_its_cause_with_the_log(prepared, serve):
 def test_neither_a_cancelled_run_nor_a_killed_ui_leaves_anything(prepared, serve, wait_until):
     prepared.set(**{"backbone.flat.steps": 200000})
     served = serve(prepared)
-    (schedule,) = served.deployment()["schedules"]
-    path = f"{served.url}/deployments/{served.deployment()['id']}/schedules/{schedule['id']}"
-    assert httpx.patch(path, json={"active": True}).is_success
+    schedules = change_schedules(served)
 
     run = served.run()
     wait_until(served.training, 120)
@@ -176,7 +187,40 @@ def test_neither_a_cancelled_run_nor_a_killed_ui_leaves_anything(prepared, serve
     served.start()
     assert served.state(run)["type"] == "CRASHED"
     assert "was killed" in served.state(run)["message"]
-    assert [schedule["active"] for schedule in served.deployment()["schedules"]] == [True]  # as it was left in the UI
+    assert shown_schedules(served) == schedules  # as they were left in the UI
+
+    plain = prepared.start("python", "-m", "flows.partitions", "--repetition", "0", "--fold", "0")
+    wait_until(lambda: "partitions r0 f0" in names_of(served, "RUNNING"), 60)
+    os.killpg(plain.pid, signal.SIGKILL)
+    plain.communicate()
+    served.stop()
+    served.start()
+    assert names_of(served, "RUNNING") == set()
+    assert "partitions r0 f0" in names_of(served, "CRASHED")
+    assert shown_schedules(served) == schedules
+
+
+def change_schedules(served: Served) -> list[Any]:
+    """Switch one on for another time, and add one, as can be done in the UI."""
+    deployment = served.deployment()
+    (schedule,) = deployment["schedules"]
+    path = f"{served.url}/deployments/{deployment['id']}/schedules"
+    late = {"cron": "30 22 * * *", "timezone": "Europe/Berlin"}
+    assert httpx.patch(f"{path}/{schedule['id']}", json={"active": True, "schedule": late}).is_success
+    added = [{"schedule": {"cron": "0 12 * * 1"}, "active": False, "parameters": {"slots": 1}}]
+    assert httpx.post(path, json=added).is_success
+    assert len(shown_schedules(served)) == 2
+    return shown_schedules(served)
+
+
+def shown_schedules(served: Served) -> list[Any]:
+    fields = ("slug", "schedule", "active", "parameters")
+    return sorted(([each[field] for field in fields] for each in served.deployment()["schedules"]), key=repr)
+
+
+def names_of(served: Served, state: str) -> set[str]:
+    runs = served.post("flow_runs/filter", flow_runs={"state": {"type": {"any_": [state]}}})
+    return {run["name"] for run in runs}
 
 
 def test_a_run_that_the_ui_is_stopped_in_is_cancelled(prepared, serve, wait_until):
@@ -190,8 +234,17 @@ def test_a_run_that_the_ui_is_stopped_in_is_cancelled(prepared, serve, wait_unti
 
 def test_an_address_where_nobody_answers_is_not_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server.ADDRESS.parent.mkdir(parents=True)
-    server.ADDRESS.write_text(f"http://127.0.0.1:{server.free_port()}/api")
+    server.FOLDER.mkdir(parents=True)
+    with server.announced(f"http://127.0.0.1:{server.free_port()}/api", ""):
+        assert server.announced_address() is None
+
+
+def test_an_address_that_a_killed_ui_has_left_is_not_used_whoever_answers_there(tmp_path, monkeypatch, api):
+    monkeypatch.chdir(tmp_path)
+    server.FOLDER.mkdir(parents=True)
+    with server.announced(api, "http://127.0.0.1:4201"):
+        assert server.announced_address() == api
+    server.ADDRESS.write_text(api)
     assert server.announced_address() is None
 
 
