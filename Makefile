@@ -59,6 +59,7 @@ bench: env  ## how fast the parts are, beside what one would otherwise write
 	@python benchmarks/cost.py
 	@python benchmarks/baselines.py
 	@python benchmarks/knfst.py
+	@python -m benchmarks.orchestration
 
 ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start or schedule
 	@python -m flows.ui
