@@ -1,29 +1,45 @@
-"""Drive the Prefect UI in a headless browser: start a run from its form, and take the pictures of docs/scheduling.md.
+"""Drive the Prefect UI in a headless browser as a person would, and take the pictures of the docs.
 
     make screenshots        or: python docs/screenshots.py [FOLDER OF THE PICTURES]
 
+In a copy of the project that is thrown away, it starts `make ui`, switches a schedule on, fills the form of the
+pipeline in and submits it, watches the run and its trainings, and looks at the results; then the same with a sweep. It
+fails if one of the two runs does not end as Completed. It takes some three minutes.
+
 Needs Playwright for Python (`pip install playwright`) and Chromium; CHROMIUM names its program, if it is not on the
-PATH. No browser is downloaded. The run is that of the tiny preset, in a copy of the project that is thrown away; it
-takes some two minutes, and the script fails if the run does not end as Completed.
+PATH. No browser is downloaded.
 """
 
+import io
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
+from PIL import Image
 
 PROJECT = Path(__file__).resolve().parents[1]
 COPIED = ("outclass", "stages", "flows", "dvc.yaml", "prefect.yaml", ".dvcignore", ".gitignore")
+SLOW = {"steps": 60_000, "learning_rate": 1e-5}  # trainings of the tiny preset that last long enough to be seen
+IDENTITY = ("-c", "user.name=screenshots", "-c", "user.email=screenshots@localhost")
 SIZE = {"width": 1280, "height": 800}
+TALL = {"width": 1280, "height": 1080}
+COLOURS = 256  # enough for a page, and half the bytes
 OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OPTIONS += ["--disable-component-update", "--disable-sync"]
-PATIENCE = 300_000  # milliseconds that a run may take
+PATIENCE = 300  # seconds that a run may take
+ENDED = re.compile("^(Completed|Failed|Crashed|Cancelled)$")
+PIPELINE_RUN = "glyphs, repetitions [0], folds [0, 1]"
 
 
 def chromium() -> str:
@@ -33,15 +49,18 @@ def chromium() -> str:
 
 
 def workspace(root: Path) -> None:
-    """A copy of the project on the tiny preset."""
+    """A copy of the project on the tiny preset, with a commit for experiments to start from."""
     for name in COPIED:
         source = PROJECT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, root / name)
     (root / ".dvc").mkdir()
     shutil.copy(PROJECT / ".dvc/config", root / ".dvc/config")
-    shutil.copy(PROJECT / "presets/tiny.yaml", root / "params.yaml")
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    params = yaml.safe_load((PROJECT / "presets/tiny.yaml").read_text())
+    params["backbone"]["flat"] |= SLOW
+    (root / "params.yaml").write_text(yaml.safe_dump(params))
+    for command in (["init", "-q"], ["add", "--all"], [*IDENTITY, "commit", "-q", "-m", "screenshots"]):
+        subprocess.run(["git", *command], cwd=root, check=True)
 
 
 @contextmanager
@@ -60,42 +79,131 @@ def served(root: Path) -> Iterator[str]:
         ui.wait()
 
 
-def take(page, folder: Path, name: str) -> None:
-    page.wait_for_timeout(2500)  # for what is drawn step by step
-    page.screenshot(path=folder / f"ui-{name}.png")
-    print(f"screenshots: {folder / f'ui-{name}.png'}", flush=True)
+@dataclass
+class Visit:
+    """A browser that looks at the UI, and where its pictures go."""
+
+    page: Any
+    url: str
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.page.goto(self.url)
+        self.page.wait_for_url("**/dashboard*")
+        self.home = self.page.url.partition("/dashboard")[0]  # Prefect has two UIs: take the one that it shows itself
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"{self.home}/{path}")
+
+    def click(self, role: str, name: str) -> None:
+        self.page.get_by_role(role, name=name, exact=True).first.click(timeout=PATIENCE * 1000)
+
+    def take(self, name: str) -> None:
+        self.page.wait_for_timeout(2500)  # for what is drawn step by step
+        path = self.folder / f"ui-{name}.png"
+        picture = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
+        picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+        print(f"screenshots: {path}", flush=True)
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """Of the server: where a thing is that has no name in the UI."""
+        reply = self.page.request.post(f"{self.url}/api/{path}", data=body)
+        assert reply.ok, reply.text()
+        return reply.json()
+
+    def open_deployment(self, name: str) -> None:
+        self.open("deployments")
+        self.click("link", name)
+
+    def open_form(self, deployment: str) -> None:
+        self.open_deployment(deployment)
+        self.click("button", "Run")
+        self.page.get_by_text("Custom run").click()
+        self.page.get_by_role("button", name="Submit").wait_for()
+
+    def submit(self) -> None:
+        self.page.get_by_role("button", name="Submit").click()
+        self.page.wait_for_url(lambda url: "/run?" not in url)  # to go on at once would take the request back
+
+    def open_run(self, name: str) -> None:
+        self.open("runs")
+        self.click("link", name)
+
+    def open_artifact(self, key: str) -> None:
+        newest = self.ask("artifacts/latest/filter", artifacts={"key": {"any_": [key]}})[0]
+        self.open(f"artifacts/artifact/{newest['latest_id']}")
+
+    def wait_for_end(self) -> None:
+        state = self.page.get_by_text(ENDED).first
+        state.wait_for(timeout=PATIENCE * 1000)
+        assert state.inner_text() == "Completed", self.page.url
 
 
-def start_a_run(page, url: str, folder: Path) -> None:
-    """Deployments > pipeline > Run > Custom run, a parameter, Submit."""
-    page.goto(f"{url}/deployments")
-    page.get_by_role("link", name="pipeline").first.wait_for()
-    take(page, folder, "deployments")
-    page.get_by_role("link", name="pipeline").first.click()
-    page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_text("Custom run").click()
-    page.get_by_text("items_at_a_time").wait_for()
-    page.get_by_role("spinbutton").first.fill("2")
-    take(page, folder, "form")
-    page.get_by_role("button", name="Submit").click()
-    page.wait_for_url("**/deployments/deployment/*")
+def until(look: Callable[[], Any]) -> Any:
+    """What is seen, as soon as there is something."""
+    deadline = time.monotonic() + PATIENCE
+    while not (seen := look()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.5)
+    return seen
 
 
-def watch_it(page, url: str, folder: Path) -> None:
-    """The run on its page, until it is completed."""
-    page.goto(f"{url}/runs")
-    page.get_by_role("link", name="glyphs, repetitions [0], folds [0, 1]").first.click(timeout=PATIENCE)
-    page.get_by_text("Completed", exact=True).first.wait_for(timeout=PATIENCE)
-    page.reload()
-    take(page, folder, "run")
+def switch_a_schedule_on(visit: Visit) -> None:
+    visit.open_deployment("pipeline")
+    switch = visit.page.get_by_role("switch").first
+    switch.click()
+    until(lambda: switch.get_attribute("aria-checked") == "true")
+    visit.take("schedule")
 
 
-def look_at_artifacts(page, url: str, folder: Path) -> None:
+def start_the_pipeline(visit: Visit) -> None:
+    visit.open_form("pipeline")
+    visit.page.get_by_role("spinbutton").first.fill("2")
+    visit.take("form")
+    visit.submit()
+
+
+def watch_it(visit: Visit) -> None:
+    """One of its trainings and the run itself under way, and then its end."""
+    training = until(lambda: half_done(visit))[0]
+    visit.open(f"runs/flow-run/{training['flow_run_id']}")
+    visit.take("training")
+    visit.open_run(PIPELINE_RUN)
+    visit.take("running")
+    visit.wait_for_end()
+
+
+def half_done(visit: Visit) -> list[Any]:
+    """Progress of trainings of partitions that will last a little longer."""
+    found = visit.ask("artifacts/filter", artifacts={"type": {"any_": ["progress"]}})
+    return [each for each in found if "partitions" in each["description"] and 20 < each["data"] < 80]
+
+
+def look_at_its_results(visit: Visit) -> None:
     for key in ("results", "curves"):
-        page.goto(f"{url}/artifacts/key/{key}")
-        page.locator("a[href*='/artifacts/artifact/']").first.click()
-        take(page, folder, key)
-    assert page.locator("img[src^='data:image/png']").first.evaluate("image => image.naturalWidth") > 0
+        visit.open_artifact(key)
+        visit.take(key)
+    assert_drawn(visit)
+
+
+def assert_drawn(visit: Visit) -> None:
+    picture = visit.page.locator("img[src^='data:image/png']").first
+    assert picture.evaluate("image => image.naturalWidth") > 0
+
+
+def run_a_sweep(visit: Visit) -> None:
+    visit.open_form("sweep")
+    visit.page.set_viewport_size(TALL)
+    visit.take("sweep-form")
+    visit.submit()
+    visit.open_run("sweep theta")
+    visit.wait_for_end()
+    visit.page.set_viewport_size(SIZE)
+    visit.open_artifact("sweep-theta-table")
+    visit.take("sweep-table")
+    visit.open_artifact("sweep-theta")
+    visit.take("sweep")
+    assert_drawn(visit)
 
 
 def main(folder: Path) -> None:
@@ -109,9 +217,9 @@ def main(folder: Path) -> None:
         workspace(Path(root))
         with served(Path(root)) as url:
             browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS + sandbox)
-            page = browser.new_page(viewport=SIZE)
-            for step in (start_a_run, watch_it, look_at_artifacts):
-                step(page, url, folder)
+            visit = Visit(browser.new_page(viewport=SIZE), url, folder)
+            for step in (switch_a_schedule_on, start_the_pipeline, watch_it, look_at_its_results, run_a_sweep):
+                step(visit)
             browser.close()
 
 

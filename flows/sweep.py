@@ -8,7 +8,6 @@ a sweep that was stopped, or that has grown, goes on where it was.
 
 import argparse
 import base64
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -22,7 +21,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 from pydantic import Field
 
-from flows import cancelling, lock, processes, server, workspaces
+from flows import artifacts, cancelling, lock, processes, server, workspaces
 from flows.workspaces import Base, Copy
 from outclass.errors import OutclassError
 from stages import command, params, points, settings, sweep_results
@@ -58,12 +57,12 @@ def run_point(point: Point, like: Point | None, place: Place) -> None:
 
 @flow(flow_run_name="sweep {name}")
 def sweep(
-    name: Annotated[str, Field(title="Name")],
-    grid: Annotated[dict[str, list[Any]], Field(title="Grid")],
-    seeds: Annotated[list[Number] | None, Field(title="Seeds")] = None,
-    repetitions: Annotated[list[Number] | None, Field(title="Repetitions")] = None,
-    folds: Annotated[list[Number] | None, Field(title="Folds")] = None,
-    points_at_a_time: Annotated[int, Field(title="Points at a time", ge=1)] = 2,
+    name: str,
+    grid: dict[str, list[Any]],
+    seeds: Sequence[Number] = (),
+    repetitions: Sequence[Number] = (),
+    folds: Sequence[Number] = (),
+    points_at_a_time: Annotated[int, Field(ge=1)] = 2,
 ) -> None:
     """Run every combination of the grid's values as a DVC experiment, and compare them in one table and one figure.
 
@@ -75,8 +74,9 @@ def sweep(
         folds: Folds that every point runs. If empty, as in params.yaml.
         points_at_a_time: Points that run side by side.
     """
-    values = {"name": name, "grid": grid, "seeds": seeds, "repetitions": repetitions, "folds": folds}
-    asked = params.check(Sweep, {**values, "points_at_a_time": points_at_a_time}, "sweep")
+    lists = {"seeds": seeds, "repetitions": repetitions, "folds": folds}
+    filled = {field: list(values) for field, values in lists.items() if values}
+    asked = params.check(Sweep, {"name": name, "grid": grid, "points_at_a_time": points_at_a_time, **filled}, "sweep")
     every = points.plan(asked)
     folder = FOLDER / asked.name
     with cancelling.cancellable(), held(asked) as descriptor:
@@ -90,7 +90,7 @@ def sweep(
         found |= finished(base, todo)
         if found:
             sweep_results.write(folder, asked.name, every, found)
-            publish(folder, asked.name, sweep_results.short(every, found))
+            publish(folder, asked.name, every, found)
     if failures:
         lines = [f"{point}: {error}" for point, error in failures.items()]
         raise OutclassError("\n".join([f"{len(failures)} of {len(every)} points failed", *lines]))
@@ -149,15 +149,19 @@ def _error(future: "PrefectFuture[None]") -> str:
     return ""
 
 
-def publish(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """The table and the figure, in the UI."""
-    text = (folder / sweep_results.MARKDOWN).read_text()
+def publish(folder: Path, name: str, every: Sequence[Point], found: dict[str, Metrics]) -> None:
+    """The figure and the table, in the UI: apart, because a wide table in a text runs over the page's other column."""
     picture = base64.b64encode((folder / sweep_results.FIGURE).read_bytes()).decode()
-    key = re.sub("[^a-z0-9]+", "-", f"sweep-{name}".lower()).strip("-")  # what Prefect takes for a key
+    key = artifacts.key(f"sweep {name}")
     create_markdown_artifact(
-        f"{text}\n![AUC by point](data:image/png;base64,{picture})\n", key=key, description=f"Sweep {name}"
+        f"{sweep_results.progress(every, found)}\n\n![AUC by point](data:image/png;base64,{picture})\n",
+        key=key,
+        description=f"Sweep {name}: AUC (%) by point",
     )
-    create_table_artifact(rows, key=f"{key}-table", description=f"Sweep {name}: AUC and EER of the main methods")
+    rows = sweep_results.short(every, found)
+    create_table_artifact(
+        rows, key=f"{key}-table", description=f"Sweep {name}: AUC (%) of the main methods, mean ± standard deviation"
+    )
 
 
 def _say(words: str) -> None:
@@ -177,7 +181,7 @@ def run(file: Path) -> str:
         else:
             with server.available() as url:
                 _say(f"Prefect UI at {url.removesuffix('/api')}")
-                sweep(**asked.model_dump())
+                sweep(**asked.model_dump(exclude_none=True))
     print((folder / sweep_results.MARKDOWN).read_text(), flush=True)
     return f"{len(every)} points; compare them with `dvc exp show`, or in {folder / sweep_results.FIGURE}"
 

@@ -65,11 +65,20 @@ def shown(found: Found) -> list[str]:
     return list(dict.fromkeys([*(method for method in figures.TOLD if method in names), *winners]))
 
 
-def short(points: Sequence[Point], found: Found) -> list[dict[str, Any]]:
-    """The rows of the shown methods at the smallest and the largest sets."""
-    methods, sizes = shown(found), ends(found)
-    done = [point for point in points if point.name in found]
-    return [row for row in rows(done, found) if row["method"] in methods and row["s"] in sizes]
+def short(points: Sequence[Point], found: Found) -> list[dict[str, str]]:
+    """AUC of the shown methods, a row for each and each point: narrow enough for a page with something beside it."""
+    return [
+        {"point": point.name, "method": method}
+        | {f"AUC, s = {s}": _auc(found[point.name], method, s) for s in ends(found)}
+        for point in points
+        if point.name in found
+        for method in shown(found)
+    ]
+
+
+def _auc(metrics: Metrics, method: str, s: int) -> str:
+    value = results.value(metrics, method, s, "auc")
+    return results.show(value, MEASURES["auc"].digits) if value else results.MISSING
 
 
 def ends(found: Found) -> list[int]:
@@ -90,10 +99,13 @@ def _differing(point: Point, points: Sequence[Point]) -> Iterator[str]:
             yield named[key].replace("=", " = ")
 
 
-def markdown(title: str, points: Sequence[Point], found: Found) -> str:
+def progress(points: Sequence[Point], found: Found) -> str:
     missing = [point.name for point in points if point.name not in found]
-    words = f"{len(found)} of {len(points)} points are finished" + (f"; not {', '.join(missing)}." if missing else ".")
-    return report.section(Section(f"Sweep {title}", [words], [table(points, found)]))
+    return f"{len(found)} of {len(points)} points are finished" + (f"; not {', '.join(missing)}." if missing else ".")
+
+
+def markdown(title: str, points: Sequence[Point], found: Found) -> str:
+    return report.section(Section(f"Sweep {title}", [progress(points, found)], [table(points, found)]))
 
 
 def table(points: Sequence[Point], found: Found) -> Table:

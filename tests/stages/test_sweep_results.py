@@ -60,6 +60,13 @@ def test_the_summary_marks_the_best_point_and_names_those_not_finished(points, f
     assert "| `theta=ratio,folds=0+1` | **65.0 ± 1.0** | **85.0 ± 1.0** | 40.0 ± 1.0 | 60.0 ± 1.0 |" in text
 
 
+def test_the_table_of_the_ui_is_narrow(points, found):
+    rows = sweep_results.short(points, found)
+    assert len(rows) == 2 * 2  # finished points, shown methods
+    name = points[0].name
+    assert rows[1] == {"point": name, "method": "new/method", "AUC, s = 1": "70.0 ± 1.0", "AUC, s = 3": "90.0 ± 1.0"}
+
+
 def test_labels_leave_out_what_all_points_share(points):
     assert list(sweep_results.labels(points).values()) == ["theta = difference", "theta = ratio", "theta = log_ratio"]
     assert sweep_results.labels(points[:1]) == {points[0].name: points[0].name}
