@@ -100,6 +100,7 @@ def started(port: int) -> Iterator[str]:
                 "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{FOLDER.absolute()}/prefect.db",
                 "PREFECT_SERVER_UI_API_URL": url,  # else its pages ask for their data at Prefect's usual port
                 "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+                "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",  # its log is a file
             },
             output,
         )

@@ -33,6 +33,8 @@ from stages import command, paths, settings
 POOL = "outclass"
 """The work pool that prefect.yaml names."""
 USUAL_PORT = 4200
+LOGGING = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO"}
+"""Of the worker, whose log is a file."""
 CANCELLING = 30.0
 """Seconds that runs have to end when the UI is stopped."""
 
@@ -139,7 +141,7 @@ def cancel_runs(client: SyncPrefectClient) -> None:
 def working() -> Iterator["subprocess.Popen[str]"]:
     """A worker that runs what is started in the UI."""
     with (server.FOLDER / "worker.log").open("a") as log:
-        worker = processes.start(processes.tool("prefect", "worker", "start", "--pool", POOL), None, log)
+        worker = processes.start(processes.tool("prefect", "worker", "start", "--pool", POOL), LOGGING, log)
     try:
         yield worker
     finally:

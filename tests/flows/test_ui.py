@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -204,12 +205,28 @@ def test_neither_a_cancelled_run_nor_a_killed_ui_leaves_anything(prepared, serve
     assert shown_schedules(served) == schedules
 
 
+def test_a_schedule_that_is_switched_on_starts_runs(prepared, serve, wait_until):
+    served = serve(prepared)
+    deployment = served.deployment()
+    (schedule,) = deployment["schedules"]
+    soon = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    path = f"{served.url}/deployments/{deployment['id']}/schedules/{schedule['id']}"
+    every_week = {"interval": 7 * 24 * 3600, "anchor_date": soon, "timezone": "UTC"}
+    assert httpx.patch(path, json={"active": True, "schedule": every_week}).is_success
+
+    def completed() -> list[Any]:
+        runs = served.post("flow_runs/filter", flow_runs={"state": {"type": {"any_": ["COMPLETED"]}}})
+        return [run for run in runs if run["auto_scheduled"] and run["deployment_id"] == deployment["id"]]
+
+    wait_until(completed, 180)
+
+
 def change_schedules(served: Served) -> list[Any]:
     """Switch one on for another time, and add one, as can be done in the UI."""
     deployment = served.deployment()
     (schedule,) = deployment["schedules"]
     path = f"{served.url}/deployments/{deployment['id']}/schedules"
-    late = {"cron": "30 22 * * *", "timezone": "Europe/Berlin"}
+    late = {"cron": "30 22 1 1 *", "timezone": "Europe/Berlin"}  # none that comes while tests run
     assert httpx.patch(f"{path}/{schedule['id']}", json={"active": True, "schedule": late}).is_success
     added = [{"schedule": {"cron": "0 12 * * 1"}, "active": False, "parameters": {"slots": 1}}]
     assert httpx.post(path, json=added).is_success
