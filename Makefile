@@ -65,7 +65,7 @@ ui: env  ## Prefect UI with the project's runs, and the pipeline ready to start 
 	@python -m flows.ui
 
 screenshots: env  ## drive the UI in Chromium and take the pictures of docs/scheduling.md (needs Playwright)
-	@python docs/screenshots.py
+	@python -m docs.screenshots
 
 clean:  ## remove what the pipeline wrote and all finished chunks (DVC's cache and the environment stay)
 	rm -rf data splits features runs .outclass

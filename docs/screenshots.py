@@ -1,6 +1,6 @@
 """Drive the Prefect UI in a headless browser as a person would, and take the pictures of the docs.
 
-    make screenshots        or: python docs/screenshots.py [FOLDER OF THE PICTURES]
+    make screenshots        or: python -m docs.screenshots [FOLDER OF THE PICTURES]
 
 In a copy of the project that is thrown away, it starts `make ui`, switches a schedule on, fills the form of the
 pipeline in and submits it, watches the run and its trainings, and looks at the results; then the same with a sweep. It
@@ -25,12 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from PIL import Image
 
-PROJECT = Path(__file__).resolve().parents[1]
-COPIED = ("outclass", "stages", "flows", "dvc.yaml", "prefect.yaml", ".dvcignore", ".gitignore")
-SLOW = {"steps": 60_000, "learning_rate": 1e-5}  # trainings of the tiny preset that last long enough to be seen
+from tests.flows.conftest import PROJECT, Workspace, make_workspace
+
+SLOW = {
+    "backbone.flat.steps": 60_000,
+    "backbone.flat.learning_rate": 1e-5,
+}  # trainings of the tiny preset that last long enough to be seen
 IDENTITY = ("-c", "user.name=screenshots", "-c", "user.email=screenshots@localhost")
 SIZE = {"width": 1280, "height": 800}
 TALL = {"width": 1280, "height": 1080}
@@ -48,26 +50,20 @@ def chromium() -> str:
     return found or sys.exit("screenshots: no Chromium found: install it, or name its program in CHROMIUM")
 
 
-def workspace(root: Path) -> None:
+def workspace(root: Path) -> Workspace:
     """A copy of the project on the tiny preset, with a commit for experiments to start from."""
-    for name in COPIED:
-        source = PROJECT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, root / name)
-    (root / ".dvc").mkdir()
-    shutil.copy(PROJECT / ".dvc/config", root / ".dvc/config")
-    params = yaml.safe_load((PROJECT / "presets/tiny.yaml").read_text())
-    params["backbone"]["flat"] |= SLOW
-    (root / "params.yaml").write_text(yaml.safe_dump(params))
-    for command in (["init", "-q"], ["add", "--all"], [*IDENTITY, "commit", "-q", "-m", "screenshots"]):
-        subprocess.run(["git", *command], cwd=root, check=True)
+    made = make_workspace(root)
+    made.set(**SLOW)
+    made.run("git", "add", "--all")
+    made.run("git", *IDENTITY, "commit", "--quiet", "--message", "screenshots")
+    return made
 
 
 @contextmanager
-def served(root: Path) -> Iterator[str]:
-    """``make ui`` in a folder; yields the UI's address."""
-    ui = subprocess.Popen([sys.executable, "-m", "flows.ui"], cwd=root)
-    address = root / ".outclass/prefect/address"
+def served(project: Workspace) -> Iterator[str]:
+    """``make ui`` in a workspace; yields the UI's address."""
+    ui = subprocess.Popen([sys.executable, "-m", "flows.ui"], cwd=project.root, env=project.environment)
+    address = project.root / ".outclass/prefect/address"
     try:
         while not address.exists():
             if ui.poll() is not None:
@@ -214,8 +210,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to sandbox itself for root
     with tempfile.TemporaryDirectory(prefix="outclass-ui-") as root, sync_playwright() as playwright:
-        workspace(Path(root))
-        with served(Path(root)) as url:
+        with served(workspace(Path(root) / "project")) as url:
             browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS + sandbox)
             visit = Visit(browser.new_page(viewport=SIZE), url, folder)
             for step in (switch_a_schedule_on, start_the_pipeline, watch_it, look_at_its_results, run_a_sweep):
