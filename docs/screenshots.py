@@ -209,13 +209,16 @@ def main(folder: Path) -> None:
         sys.exit("screenshots: Playwright is missing: `pip install playwright` into the environment")
     folder.mkdir(parents=True, exist_ok=True)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to sandbox itself for root
-    with tempfile.TemporaryDirectory(prefix="outclass-ui-") as root, sync_playwright() as playwright:
-        with served(workspace(Path(root) / "project")) as url:
-            browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS + sandbox)
-            visit = Visit(browser.new_page(viewport=SIZE), url, folder)
-            for step in (switch_a_schedule_on, start_the_pipeline, watch_it, look_at_its_results, run_a_sweep):
-                step(visit)
-            browser.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="outclass-ui-") as root,
+        sync_playwright() as playwright,
+        served(workspace(Path(root) / "project")) as url,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS + sandbox)
+        visit = Visit(browser.new_page(viewport=SIZE), url, folder)
+        for step in (switch_a_schedule_on, start_the_pipeline, watch_it, look_at_its_results, run_a_sweep):
+            step(visit)
+        browser.close()
 
 
 if __name__ == "__main__":
