@@ -43,11 +43,12 @@ class ItemFailedError(OutclassError):
 
 
 def outdated() -> dict[str, list[str]]:
-    """The items to run, in an order that honours their ties: name -> names of the items that it waits for."""
+    """The items to run -> those each waits for, in an order that honours these ties, and else is that of dvc.yaml."""
     graph, changed = patiently(_status)
     after = networkx.reverse(graph)  # in DVC's graph an item points to what it depends on
     wanted = changed.union(*(networkx.descendants(after, name) for name in changed))
-    order = [name for level in networkx.topological_generations(after) for name in sorted(level)]
+    place = {name: number for number, name in enumerate(graph)}
+    order = [name for level in networkx.topological_generations(after) for name in sorted(level, key=place.__getitem__)]
     return {name: [other for other in graph.successors(name) if other in wanted] for name in order if name in wanted}
 
 

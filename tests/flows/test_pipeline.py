@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from flows import items
+
 pytestmark = pytest.mark.slow
 
 
@@ -20,6 +22,18 @@ def test_from_scratch_it_gives_the_bytes_of_a_plain_dvc_repro_and_leaves_nothing
     assert (workspace.root / ".outclass/prefect/prefect.db").exists()
 
     assert "nothing to do" in workspace.python("flows.pipeline")
+
+
+def test_what_must_run_is_told_in_order_with_its_ties(prepared, monkeypatch):
+    monkeypatch.chdir(prepared.root)
+    assert items.outdated() == {}
+    prepared.set(**{"partitions.keep_confidences": 1})
+    todo = items.outdated()
+    stages = ("partitions", "ensemble", "pooled", "baselines")
+    assert list(todo) == [f"{stage}@0-{fold}" for stage in stages for fold in (0, 1)] + ["evaluate"]
+    assert todo["partitions@0-1"] == []
+    assert todo["pooled@0-1"] == ["partitions@0-1"]
+    assert set(todo["evaluate"]) == set(list(todo)[2:-1])
 
 
 def test_a_failing_item_is_named_with_its_log_and_message(prepared, api):
