@@ -1,5 +1,6 @@
 """A Prefect server for the time of a run, with its database under the project."""
 
+import logging
 import os
 import socket
 import subprocess
@@ -144,6 +145,7 @@ def _watched(url: str, gone: Callable[[], bool]) -> Iterator[None]:
     tell the server about it, and then show a trace.
     """
     left = threading.Event()
+    logging.raiseExceptions = False  # logs that cannot reach it need not say so in the terminal
 
     def watch() -> None:
         while not left.wait(LOOK_AGAIN):
