@@ -26,7 +26,7 @@ PER_RUN = ("download", "embed", "split", "evaluate")
 PER_FOLD = ("backbone", "partitions", "ensemble", "pooled", "baselines")
 FEW, MANY = [0], [0, 1, 2]
 """Folds that the layers are run with."""
-STEPS = 7000
+STEPS = 10_000
 """Of the networks in the long runs: with so many, the default preset takes some ten minutes of one core to train."""
 PATIENCE = 3600.0
 ONE_BY_ONE = {"OUTCLASS_SLOTS": "1", "OUTCLASS_ITEMS": "1"}
