@@ -28,9 +28,15 @@ def main(name: str, stage: Callable[..., str], *arguments: str) -> None:
         parser.add_argument(f"--{argument}", type=_index, required=True)
     values = vars(parser.parse_args())
     place = "-".join(str(value) for value in values.values())
-    end_like_an_interrupt()
-    end_with_dvc()
-    sys.exit(report(f"{name}@{place}" if place else name, stage, **values))
+
+    def stoppable(**values: int) -> str:
+        end_like_an_interrupt()
+        end_with_dvc()
+        return stage(**values)
+
+    code = report(f"{name}@{place}" if place else name, stoppable, **values)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to be taken away
+    sys.exit(code)
 
 
 def end_like_an_interrupt() -> None:

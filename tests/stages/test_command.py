@@ -175,3 +175,21 @@ def test_a_stage_ends_with_the_dvc_that_runs_it(tmp_path):
     output, _ = asker.communicate(timeout=60)  # the pipe closes when the stage has ended
     assert output == "slow: stopped\n"
     assert list(tmp_path.iterdir()) == []
+
+
+ORPHAN = """
+import time
+from stages import command
+
+command.PARENT = 0  # whoever started us is gone
+command.main("orphan", lambda: time.sleep(60) or "never")
+"""
+
+
+def test_a_stage_whose_dvc_is_gone_before_it_begins_ends_without_a_trace(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DVC_STAGE": "orphan"}
+    for _ in range(5):  # the request to end comes while the watch is being set up, sooner or later
+        ended = subprocess.run(
+            [sys.executable, "-c", ORPHAN], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "orphan: stopped\n")
