@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
+import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
@@ -24,17 +25,18 @@ LOOK_AGAIN = 0.5
 
 
 class ProgressArtifact:
-    """The bar of a training; it appears with the first word of it."""
+    """The bar of a training; it appears with the first word of it. A server that is silent is no reason to end one."""
 
     def __init__(self, description: str) -> None:
         self.description = description
         self.id: UUID | None = None
 
     def __call__(self, percent: float) -> None:
-        if self.id is None:
-            self.id = cast(UUID, create_progress_artifact(percent, description=self.description))
-        else:
-            update_progress_artifact(self.id, percent)
+        with suppress(httpx.HTTPError):
+            if self.id is None:
+                self.id = cast(UUID, create_progress_artifact(percent, description=self.description))
+            else:
+                update_progress_artifact(self.id, percent)
 
 
 def say(chunk: Chunk, words: str) -> None:
@@ -63,9 +65,10 @@ def settle(ends: Mapping[UUID, State[Any]]) -> None:
     """Tell the server how tasks have ended whose own word of it may be lost with their node.
 
     Nobody else does, and it would show them as running for ever. A task is known there only some time after it began.
+    A server that does not listen shall not hide why they have ended.
     """
     unsettled, deadline = dict(ends), time.monotonic() + RECORDED_WITHIN
-    with get_client(sync_client=True) as client:
+    with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
         while unsettled:
             for task_run, end in list(unsettled.items()):
                 with suppress(ObjectNotFound):
