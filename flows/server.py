@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import PrefectHTTPStatusError
@@ -106,7 +107,7 @@ def started(port: int) -> Iterator[str]:
             output,
         )
     try:
-        _wait(url, server, log)
+        _wait(url, server, log, port)
         with _using(url), _watched(url, lambda: server.poll() is not None):
             yield url
     finally:
@@ -198,14 +199,24 @@ def _deliver() -> None:
         service.drain_all(timeout=10)
 
 
-def _wait(url: str, server: "subprocess.Popen[str]", log: Path) -> None:
+def _wait(url: str, server: "subprocess.Popen[str]", log: Path, port: int) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not _answers(url):
+    while not (_answers(url) and _listens(server.pid, port)):  # somebody else may have been faster at that port
         if server.poll() is not None:
             raise OutclassError(f"the Prefect server ended with code {server.returncode}; its log is {log}")
         if time.monotonic() > deadline:
             raise OutclassError(f"the Prefect server did not answer within {PATIENCE:.0f} s; its log is {log}")
         time.sleep(0.2)
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether a process, or one that it has started, listens at a port."""
+    try:
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        at = {c.laddr.port for one in family for c in one.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    except psutil.Error:
+        return False
+    return port in at
 
 
 def _answers(url: str) -> bool:

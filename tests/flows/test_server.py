@@ -3,8 +3,19 @@
 import pytest
 
 from flows import server
+from outclass.errors import OutclassError
 
 pytestmark = pytest.mark.slow
+
+
+def test_a_port_where_another_server_was_faster_is_not_taken_for_ours(api, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    port = int(api.removesuffix("/api").rpartition(":")[2])
+    with (
+        pytest.raises(OutclassError, match=r"the Prefect server ended with code \d+; its log is"),
+        server.started(port),
+    ):
+        pass
 
 
 def test_a_server_that_asks_for_a_password_is_named_and_used_with_it(prepared, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 from tests.flows import soak
 
 pytestmark = pytest.mark.slow
+SLOTS = 2
 TRIES = int(os.environ.get("SOAK_TRIES", "3"))
 
 
@@ -32,16 +33,18 @@ def test_a_kill_costs_at_most_the_trainings_in_progress(
     print(f"SOAK_SEED={seed}: {plan}")
     workspace = soak.copy(ready_to_train, tmp_path / "project")
 
-    process = workspace.start(*soak.COMMANDS[plan.command], OUTCLASS_SLOTS="2")
+    process = workspace.start(*soak.COMMANDS[plan.command], OUTCLASS_SLOTS=str(SLOTS))
     hit = soak.kill(workspace, process, plan, whole.seconds / total)
     kill = soak.Moment.now(workspace)
     output = soak.end(workspace, process)
+    end = soak.Moment.now(workspace)  # it takes a run some seconds to see that its server is gone
     assert "Traceback" not in output, output
     assert soak.half_written(workspace) == []
     goes_on = process.returncode == 0
     if not goes_on:
         assert hit, output
-        output = soak.end(workspace, process := workspace.start(*soak.COMMANDS[plan.command], OUTCLASS_SLOTS="2"))
+        process = workspace.start(*soak.COMMANDS[plan.command], OUTCLASS_SLOTS=str(SLOTS))
+        output = soak.end(workspace, process)
         assert process.returncode == 0, output
 
     begun = soak.Ledger(workspace).begun
@@ -50,6 +53,5 @@ def test_a_kill_costs_at_most_the_trainings_in_progress(
     for folder in ("splits", "runs", "report"):
         assert workspace.digests(folder) == undisturbed.digests(folder)
     assert begun.keys() == whole.begun.keys()
-    assert again <= kill.begun - len(kill.finished)  # at most what was in progress
-    assert begun.total() - kill.begun <= total - len(kill.finished)  # nothing of what was finished
-    assert soak.chunks(workspace).items() >= kill.finished.items()
+    assert again <= end.begun - len(end.finished) <= SLOTS  # at most what was in progress, of which that many can be
+    assert soak.chunks(workspace).items() >= end.finished.items() >= kill.finished.items()

@@ -27,7 +27,8 @@ class Served:
 
     def start(self) -> None:
         self.address.unlink(missing_ok=True)  # one that was killed has left its own
-        self.process = self.workspace.start("python", "-m", "flows.ui")
+        port = str(server.free_port())  # tests that run side by side would race for the usual one
+        self.process = self.workspace.start("python", "-m", "flows.ui", OUTCLASS_PORT=port)
         self.wait_until(lambda: self.address.exists() or self.process.poll() is not None, 180)
         assert self.process.poll() is None, self.process.communicate()[0]
         self.url = self.address.read_text()
