@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
-from flows import lock, processes
+from flows import lock, ports, processes
 from outclass.errors import OutclassError
 from stages.settings import HOME
 
@@ -56,7 +55,7 @@ def available() -> Iterator[str]:
             with _using(url), _watched(url, _silent(url)):
                 yield url
         else:
-            with started(free_port()) as url:
+            with started(*ports.free()) as url:
                 yield url
 
 
@@ -130,12 +129,6 @@ def check(url: str) -> None:
                     f"(or PREFECT_API_KEY) to what its owner says"
                 ) from None
             raise
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The Prefect UI on the project's own database, with all of prefect.yaml ready to be started and scheduled from it."""
 
-import socket
 import subprocess
 import threading
 import time
@@ -26,13 +25,14 @@ from prefect.exceptions import ObjectAlreadyExists
 from prefect.states import Cancelling, Crashed
 from prefect.workers.process import ProcessWorker
 
-from flows import lock, processes, server
+from flows import lock, ports, processes, server
 from outclass.errors import OutclassError
 from stages import command, paths, settings
 
 POOL = "outclass"
 """The work pool that prefect.yaml names."""
 USUAL_PORT = 4200
+REPORT_PORT = 4201
 LOGGING = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO"}
 """Of the worker, whose log is a file."""
 CANCELLING = 30.0
@@ -42,26 +42,14 @@ CANCELLING = 30.0
 def port() -> int:
     """As asked for; else Prefect's usual one if it is free, so that a bookmark keeps working."""
     asked = settings.load().port
-    if asked and not is_free(asked):
+    if not asked:
+        return USUAL_PORT if ports.is_free(USUAL_PORT) else ports.free()[0]
+    if not ports.is_free(asked):
         raise OutclassError(
             f"OUTCLASS_PORT={asked}: the port is in use; stop what uses it, or choose another port, "
             f"or unset OUTCLASS_PORT to have a free one taken"
         )
-    return asked or free_port(USUAL_PORT)
-
-
-def free_port(usual: int) -> int:
-    return usual if is_free(usual) else server.free_port()
-
-
-def is_free(number: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", number))
-        except OSError:
-            return False
-    return True
+    return asked
 
 
 class _Report(SimpleHTTPRequestHandler):
@@ -72,10 +60,14 @@ class _Report(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def report_served(number: int) -> Iterator[str]:
+def report_served() -> Iterator[str]:
     """Serve the folder of the report, and nothing else, to browsers on this machine."""
     handler = partial(_Report, directory=str(paths.REPORT.absolute()))
-    with ThreadingHTTPServer(("127.0.0.1", number), handler) as pages:
+    try:
+        pages = ThreadingHTTPServer(("127.0.0.1", REPORT_PORT), handler)
+    except OSError:  # in use: any other will do
+        pages = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with pages:
         threading.Thread(target=pages.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{pages.server_port}"
@@ -164,7 +156,7 @@ def run() -> str:
         create_pool(client)
         forget_runs(client)
         deploy(client)
-        with report_served(free_port(USUAL_PORT + 1)) as report, server.announced(url, report), working() as worker:
+        with report_served() as report, server.announced(url, report), working() as worker:
             print(f"ui: {url.removesuffix('/api')} (Ctrl-C stops it)", flush=True)
             print(f"ui: the report, once there is one, at {report}/index.html", flush=True)
             serve_until_stopped(worker)

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import flows  # noqa: F401  (switches the tools' call-outs off, for the commands below too)
-from flows import server
+from flows import ports, server
 from tests.flows import soak
 
 PROJECT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("prefect"))
     try:
-        with server.started(server.free_port()) as url:
+        with server.started(*ports.free()) as url:
             os.chdir(before)
             yield url
     finally:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flows import ports
 from flows.cluster import unreachable
-from flows.server import free_port
 from tests.flows.conftest import BIN
 
 MARK = "OUTCLASS_TEST_NODE"
@@ -69,14 +69,14 @@ class Cluster:
             **{"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token},
         }
 
-    def start(self, *arguments: str, cpus: int, gpus: int) -> Node:
+    def start(self, *arguments: str, agent_port: int, gpus: int) -> Node:
         mark = secrets.token_hex(8)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("OUTCLASS_", "RAY_"))}
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token, MARK: mark}
         command = [
             *(str(BIN / "ray"), "start", "--block", "--disable-usage-stats", *arguments),
-            *(f"--num-cpus={cpus}", f"--num-gpus={gpus}", "--object-store-memory=80000000"),
-            f"--dashboard-agent-listen-port={free_port()}",
+            *("--num-cpus=2", f"--num-gpus={gpus}", "--object-store-memory=80000000"),
+            f"--dashboard-agent-listen-port={agent_port}",
         ]
         with (self.folder / f"{mark}.log").open("wb") as log:
             started = subprocess.Popen(
@@ -94,19 +94,17 @@ class Cluster:
 def two_nodes(second_address: str | None = None, gpus_of_head: int = 1) -> Iterator[Cluster]:
     """A head with two CPUs and one declared GPU, and a second node alike (on another address, if one is given)."""
     folder = Path(tempfile.mkdtemp(prefix="oc-ray-", dir="/tmp"))  # Ray's sockets need a short path
-    port = free_port()
+    port, client_port, agent_port, other_agent_port = ports.free(4)
     cluster = Cluster(f"127.0.0.1:{port}", secrets.token_hex(16), folder)
     try:
         head = [
-            f"--port={port}",
-            f"--ray-client-server-port={free_port()}",
-            f"--temp-dir={folder / 'ray'}",
-            "--include-dashboard=false",
+            *("--head", "--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client_port}"),
+            *(f"--temp-dir={folder / 'ray'}", "--include-dashboard=false"),
         ]
-        cluster.start("--head", "--node-ip-address=127.0.0.1", *head, cpus=2, gpus=gpus_of_head)
+        cluster.start(*head, agent_port=agent_port, gpus=gpus_of_head)
         _wait_for(lambda: not unreachable(cluster.address, 1.0), cluster)
         other = [f"--node-ip-address={second_address}"] if second_address else []
-        cluster.start(f"--address={cluster.address}", *other, cpus=2, gpus=1)
+        cluster.start(f"--address={cluster.address}", *other, agent_port=other_agent_port, gpus=1)
         _wait_for(lambda: cluster.log().count("Ray runtime started") == 2, cluster)
         yield cluster
     finally:

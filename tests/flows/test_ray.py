@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from flows import cluster
+from flows import cluster, ports
 from flows import trainings as trainings_flow
 from flows.cluster import Node, choose_device
-from flows.server import free_port
 from outclass.errors import OutclassError
 from tests.flows.ray_cluster import two_nodes
 
@@ -134,7 +133,7 @@ class TestCluster:
         assert "Traceback" not in output
 
     def test_a_cluster_that_is_not_there_is_named(self, prepared, api):
-        address = f"127.0.0.1:{free_port()}"
+        address = f"127.0.0.1:{ports.free()[0]}"
         settings = {"OUTCLASS_RUNNER": "ray", "OUTCLASS_RAY_ADDRESS": address, "PREFECT_API_URL": api}
         output = prepared.python("flows.partitions", *FOLD, check=False, **settings)
         assert f"OUTCLASS_RAY_ADDRESS={address}: nothing answers there" in output
@@ -281,7 +280,7 @@ def test_a_node_that_cannot_reach_the_api_is_named():
 
 
 def test_a_node_tells_what_it_has_and_whether_it_reaches_the_api():
-    here = cluster.describe("10.0.0.1", 0.0, f"http://127.0.0.1:{free_port()}/api")
+    here = cluster.describe("10.0.0.1", 0.0, f"http://127.0.0.1:{ports.free()[0]}/api")
     assert here.versions["torch"].startswith("2.")
     assert here.api_error
     assert not here.sees_gpu

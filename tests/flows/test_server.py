@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows import server
+from flows import ports, server
 from outclass.errors import OutclassError
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ def test_a_port_where_another_server_was_faster_is_not_taken_for_ours(api, tmp_p
 def test_a_server_that_asks_for_a_password_is_named_and_used_with_it(prepared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "team:secret")
-    with server.started(server.free_port()) as url:
+    with server.started(*ports.free()) as url:
         command = ("flows.partitions", "--repetition", "0", "--fold", "0")
         for wrong in ({}, {"PREFECT_API_AUTH_STRING": "team:guess"}):
             output = prepared.python(*command, check=False, PREFECT_API_URL=url, **wrong)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from flows import server, ui
+from flows import ports, server, ui
 from outclass.errors import OutclassError
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ class Served:
 
     def start(self) -> None:
         self.address.unlink(missing_ok=True)  # one that was killed has left its own
-        port = str(server.free_port())  # tests that run side by side would race for the usual one
+        port = str(*ports.free())  # tests that run side by side would race for the usual one
         self.process = self.workspace.start("python", "-m", "flows.ui", OUTCLASS_PORT=port)
         self.wait_until(lambda: self.address.exists() or self.process.poll() is not None, 180)
         assert self.process.poll() is None, self.process.communicate()[0]
@@ -257,7 +257,7 @@ def test_a_run_that_the_ui_is_stopped_in_is_cancelled(prepared, serve, wait_unti
 def test_an_address_where_nobody_answers_is_not_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     server.FOLDER.mkdir(parents=True)
-    with server.announced(f"http://127.0.0.1:{server.free_port()}/api", ""):
+    with server.announced(f"http://127.0.0.1:{ports.free()[0]}/api", ""):
         assert server.announced_address() is None
 
 
