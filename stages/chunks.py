@@ -99,7 +99,9 @@ def load(work: Work, chunks: Sequence[Chunk]) -> Any:
     chunk = chunks[0]
     material = work.load(chunk.repetition, chunk.fold)
     if not set(chunks) <= set(work.plan(chunk.repetition, chunk.fold, chunk.device)):
-        raise OutclassError(f"{chunk}: params.yaml changed while the run was under way: start it again")
+        raise OutclassError(
+            f"{chunk}: params.yaml, its data or the code changed while the run was under way: start it again"
+        )
     return material
 
 

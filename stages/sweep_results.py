@@ -1,6 +1,7 @@
 """All points of a sweep side by side: one table, and one figure of the methods that tell most."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ Found = Mapping[str, Metrics]
 """Name of a point -> its metrics, as in report/metrics.json; only of points that are finished."""
 
 PARQUET, CSV, MARKDOWN, FIGURE = "table.parquet", "table.csv", "table.md", "auc.png"
+MOST_WINNERS = 4
+"""Methods from outside the paper's story that a figure can still show."""
 MEASURED = ("auc", "auc_std", "eer", "eer_std")
 
 
@@ -57,12 +60,11 @@ def rows(points: Sequence[Point], found: Found) -> Iterator[dict[str, Any]]:
 
 
 def shown(found: Found) -> list[str]:
-    """The methods to show: the paper's story and, from outside it, whichever was best anywhere."""
+    """The methods to show: the paper's story and, from outside it, those that were best at most points."""
     names = {method for metrics in found.values() for method in results.methods(metrics)}
-    winners = [
-        method for metrics in found.values() for s in ends(found)[-1:] for method in results.ranked(metrics, s)[:1]
-    ]
-    return list(dict.fromkeys([*(method for method in figures.TOLD if method in names), *winners]))
+    told = [method for method in figures.TOLD if method in names]
+    best = Counter(method for metrics in found.values() for method in results.ranked(metrics, ends(found)[-1])[:1])
+    return told + [method for method, _ in best.most_common() if method not in told][:MOST_WINNERS]
 
 
 def short(points: Sequence[Point], found: Found) -> list[dict[str, str]]:

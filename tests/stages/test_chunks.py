@@ -206,7 +206,7 @@ class TestTraining:
         chunk = plan(0, 0)[0]
         shutil.rmtree(chunk.folder)
         configure("backbone.flat.steps", 31)
-        with pytest.raises(OutclassError, match=r"params\.yaml changed while the run was under way: start it again"):
+        with pytest.raises(OutclassError, match=r"f0 partitions .*: params\.yaml, its data or the code changed"):
             chunks.train(partitions.WORK, chunk)
         assert not chunk.folder.exists()
 

@@ -15,6 +15,9 @@ def point(**values):
     return Point(name(full), full, PARAMS)
 
 
+CELL = {"auc": 95.0, "auc_std": 1.0, "eer": 0.2, "eer_std": 0.01, "n": 2}
+
+
 def metrics(ensemble, other, runs=2):
     def cell(auc):
         return {"auc": auc, "auc_std": 1.0, "eer": 0.2, "eer_std": 0.01, "n": runs}
@@ -51,6 +54,25 @@ def test_the_table_has_every_method_and_size_of_every_finished_point(tmp_path, p
 
 def test_what_is_shown_is_the_papers_story_and_the_winner(found):
     assert sweep_results.shown(found) == ["ensemble-count", "new/method"]
+
+
+def test_of_many_winners_those_are_shown_that_won_at_most_points(tmp_path):
+    """A figure has only so many styles, and a table so much room."""
+    points = [point(seed=seed) for seed in range(14)]
+    winners = [f"new/{seed}" for seed in range(12)] + ["new/11", "new/11"]
+    found = {
+        each.name: {**metrics(80.0, 60.0), winner: {"1": CELL, "3": CELL}}
+        for each, winner in zip(points, winners, strict=True)
+    }
+    sweep_results.write(tmp_path, "test", points, found)
+    assert sweep_results.shown(found) == ["ensemble-count", "new/11", "new/0", "new/1", "new/2"]
+
+
+def test_points_may_differ_in_their_set_sizes(tmp_path, points, found):
+    smaller = {key: {"1": value["1"]} if "1" in value else value for key, value in found[points[1].name].items()}
+    sweep_results.write(tmp_path, "test", points, {**found, points[1].name: smaller})
+    text = (tmp_path / "table.md").read_text()
+    assert "| `theta=ratio,folds=0+1` | **65.0 ± 1.0** | – | 40.0 ± 1.0 | – |" in text
 
 
 def test_the_summary_marks_the_best_point_and_names_those_not_finished(points, found):
