@@ -106,10 +106,10 @@ class TestFanOut:
     def test_killed_in_the_middle_it_goes_on_where_it_stopped(self, pictures, wait_until):
         choose(pictures, representations=["hog"], hog=LONG)
         process = pictures.start("python", "-m", "flows.embed", OUTCLASS_SLOTS="1")
-        wait_until(lambda: kept(pictures), 90)
+        wait_until(lambda: kept(pictures), 180)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        wait_until(lambda: not worker_ids(pictures), 20)  # nobody works on without us
+        wait_until(lambda: not worker_ids(pictures), 60)  # nobody works on without us
         before = {path: path.stat().st_mtime_ns for path in kept(pictures)}
         assert 0 < len(before) < 5
         assert not (pictures.root / "features").exists()
@@ -120,7 +120,7 @@ class TestFanOut:
     def test_a_killed_worker_is_tried_again(self, pictures, wait_until):
         choose(pictures, representations=["hog"], hog=LONG)
         process = pictures.start("python", "-m", "flows.embed", OUTCLASS_SLOTS="1")
-        wait_until(lambda: kept(pictures), 90)
+        wait_until(lambda: kept(pictures), 180)
         os.kill(worker_ids(pictures)[0], signal.SIGKILL)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
@@ -128,7 +128,7 @@ class TestFanOut:
 
     def test_without_retries_the_failure_names_the_items(self, pictures, wait_until):
         process = pictures.start("python", "-m", "flows.embed", OUTCLASS_SLOTS="1", OUTCLASS_RETRIES="0")
-        wait_until(lambda: worker_ids(pictures), 60)
+        wait_until(lambda: worker_ids(pictures), 120)
         os.kill(worker_ids(pictures)[0], signal.SIGKILL)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 1
@@ -138,7 +138,7 @@ class TestFanOut:
     def test_on_ctrl_c_nothing_is_left_running(self, pictures, wait_until):
         choose(pictures, representations=["hog"], hog=LONG)
         process = pictures.start("python", "-m", "flows.embed", OUTCLASS_SLOTS="1")
-        wait_until(lambda: worker_ids(pictures), 60)
+        wait_until(lambda: worker_ids(pictures), 120)
         os.kill(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=60)
         assert process.returncode == 130

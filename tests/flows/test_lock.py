@@ -90,7 +90,7 @@ def test_a_stale_lock_of_dvc_is_to_be_deleted(impatient):
 def test_a_living_dvc_is_named(impatient, wait_until):
     impatient.set(**{"backbone.flat.steps": 200000})
     process = impatient.start("dvc", "repro", "--single-item", "backbone@0-0")
-    wait_until(lambda: any("flows.backbone" in command for command in impatient.leftovers()), 60)
+    wait_until(lambda: any("flows.backbone" in command for command in impatient.leftovers()), 120)
     try:
         with pytest.raises(
             OutclassError, match=rf"Process {process.pid} \(.*dvc repro.*wait for it or stop it \(`kill "
@@ -99,7 +99,7 @@ def test_a_living_dvc_is_named(impatient, wait_until):
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.communicate()
-    wait_until(lambda: not any("flows.backbone" in command for command in impatient.leftovers()), 30)
+    wait_until(lambda: not any("flows.backbone" in command for command in impatient.leftovers()), 90)
 
 
 def test_the_holder_of_the_whole_workspace_is_named(impatient, hold):

@@ -54,11 +54,11 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(prepared, api, wait_un
     before = set(cache.iterdir())
     fresh = {"PREFECT_API_URL": api, "OUTCLASS_SLOTS": "1"}
     process = prepared.start("python", "-m", "flows.partitions", *FOLD, **fresh)
-    wait_until(lambda: {p for p in set(cache.iterdir()) - before if p.suffix != ".part"}, 90)
+    wait_until(lambda: {p for p in set(cache.iterdir()) - before if p.suffix != ".part"}, 180)
     finished = {path.name: path.stat().st_mtime_ns for path in set(cache.iterdir()) - before if path.suffix != ".part"}
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    wait_until(lambda: not worker_ids(prepared), 20)  # nobody trains on without us
+    wait_until(lambda: not worker_ids(prepared), 60)  # nobody trains on without us
 
     output = prepared.python("flows.partitions", *FOLD, **fresh)
     assert output.count("kept from an earlier run") == len(finished) == 1
@@ -72,7 +72,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(prepared, api, wait_un
 def test_a_killed_worker_is_tried_again(prepared, api, wait_until):
     prepared.set(**LONG)
     process = prepared.start("python", "-m", "flows.partitions", *FOLD, PREFECT_API_URL=api, OUTCLASS_SLOTS="1")
-    wait_until(lambda: worker_ids(prepared), 60)
+    wait_until(lambda: worker_ids(prepared), 120)
     os.kill(worker_ids(prepared)[0], signal.SIGKILL)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -83,7 +83,7 @@ def test_without_retries_the_failure_names_the_partitions(prepared, api, wait_un
     prepared.set(**LONG)
     settings = {"PREFECT_API_URL": api, "OUTCLASS_SLOTS": "1", "OUTCLASS_RETRIES": "0"}
     process = prepared.start("python", "-m", "flows.partitions", *FOLD, **settings)
-    wait_until(lambda: worker_ids(prepared), 60)
+    wait_until(lambda: worker_ids(prepared), 120)
     os.kill(worker_ids(prepared)[0], signal.SIGKILL)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 1

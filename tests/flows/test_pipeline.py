@@ -63,8 +63,8 @@ def test_killed_in_the_middle_it_leaves_nothing_running_and_can_go_on(workspace,
     wait_until(lambda: any((workspace.root / "runs/backbone").glob("r*")), 180)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    wait_until(lambda: not any("prefect" in command for command in workspace.leftovers()), 30)
-    wait_until(lambda: not any("python" in command for command in workspace.leftovers()), 30)
+    wait_until(lambda: not any("prefect" in command for command in workspace.leftovers()), 90)
+    wait_until(lambda: not any("python" in command for command in workspace.leftovers()), 90)
 
     workspace.python("flows.pipeline", PREFECT_API_URL=api)
     assert workspace.digests("report") == reference.digests("report")
@@ -81,4 +81,4 @@ def test_a_server_that_dies_ends_the_run_with_a_message(prepared, wait_until):
     assert "no longer answers; what is finished is kept: run again to go on" in output
     assert "Traceback" not in output
     assert "Error" not in output
-    wait_until(lambda: prepared.leftovers() == [], 30)
+    wait_until(lambda: prepared.leftovers() == [], 90)

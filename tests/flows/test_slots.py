@@ -73,7 +73,7 @@ def test_a_lease_waits_until_a_slot_is_free(tmp_path):
     with leased([Slot("a")], tmp_path):
         thread.start()
         assert not got.wait(0.5)
-    assert got.wait(5)
+    assert got.wait(30)
     thread.join()
 
 
@@ -106,7 +106,7 @@ def test_a_training_that_outlives_us_keeps_its_slot(tmp_path):
     thread.start()
     assert not taken.wait(0.5)
     holder.communicate(b"\n")
-    assert taken.wait(5)
+    assert taken.wait(30)
     thread.join()
 
 

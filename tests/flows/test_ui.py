@@ -122,7 +122,7 @@ def test_the_parameters_make_a_form(prepared, serve):
 def test_a_run_started_in_the_ui_gives_the_same_tables_and_shows_them(workspace, reference, serve):
     served = serve(workspace)
     run = served.run(slots=2, items_at_a_time=2)
-    served.wait_until(lambda: served.state(run)["type"] == "RUNNING", 60)
+    served.wait_until(lambda: served.state(run)["type"] == "RUNNING", 120)
     second = served.run()
     assert served.end_of(run)["type"] == "COMPLETED"
     for folder in ("data", "splits", "features", "runs", "report"):
@@ -169,7 +169,7 @@ def test_a_failure_names_the_item_and_its_cause_with_the_log(prepared, serve):
         log = served.post("logs/filter", logs={"task_run_id": {"any_": [failed["id"]]}})
         return any("the last lines of" in line["message"] and "torch sees no GPU" in line["message"] for line in log)
 
-    served.wait_until(told, 30)  # Prefect sends logs now and then, a run's end at once
+    served.wait_until(told, 90)  # Prefect sends logs now and then, a run's end at once
 
     assert served.end_of(served.run())["type"] == "COMPLETED"  # the parameter was of that run only
 
@@ -183,7 +183,7 @@ def test_neither_a_cancelled_run_nor_a_killed_ui_leaves_anything(prepared, serve
     wait_until(served.training, 120)
     served.post(f"flow_runs/{run}/set_state", state={"type": "CANCELLING", "name": "Cancelling"})
     assert served.end_of(run)["type"] == "CANCELLED"
-    wait_until(lambda: not any("dvc" in command for command in prepared.leftovers()), 30)
+    wait_until(lambda: not any("dvc" in command for command in prepared.leftovers()), 90)
 
     run = served.run()
     wait_until(served.training, 120)
@@ -196,7 +196,7 @@ def test_neither_a_cancelled_run_nor_a_killed_ui_leaves_anything(prepared, serve
     assert shown_schedules(served) == schedules  # as they were left in the UI
 
     plain = prepared.start("python", "-m", "flows.partitions", "--repetition", "0", "--fold", "0")
-    wait_until(lambda: "partitions r0 f0" in names_of(served, "RUNNING"), 60)
+    wait_until(lambda: "partitions r0 f0" in names_of(served, "RUNNING"), 120)
     os.killpg(plain.pid, signal.SIGKILL)
     plain.communicate()
     served.stop()
@@ -251,7 +251,7 @@ def test_a_run_that_the_ui_is_stopped_in_is_cancelled(prepared, serve, wait_unti
     served.run()
     wait_until(served.training, 120)
     assert "ui: stopped" in served.stop(signal.SIGTERM)
-    wait_until(lambda: prepared.leftovers() == [], 30)
+    wait_until(lambda: prepared.leftovers() == [], 90)
 
 
 def test_an_address_where_nobody_answers_is_not_used(tmp_path, monkeypatch):
