@@ -1,7 +1,7 @@
 """What DVC, Prefect and process starts add to the computing: seconds a run, seconds an item, share of a long run.
 
     python -m benchmarks.orchestration          the tiny preset, where computing is next to nothing: layer by layer
-    python -m benchmarks.orchestration --long   ten minutes of training, beside a plain script on two processes
+    python -m benchmarks.orchestration --long   nine minutes of training, beside a plain script on two processes
 
 Every run has a workspace of its own. Each layer is added to those above it, and run with one fold and with three: the
 difference tells the seconds of an item of a fold (the mean of five), the rest is of the run as a whole, with the four
@@ -27,7 +27,7 @@ PER_FOLD = ("backbone", "partitions", "ensemble", "pooled", "baselines")
 FEW, MANY = [0], [0, 1, 2]
 """Folds that the layers are run with."""
 STEPS = 10_000
-"""Of the networks in the long runs: with so many, the default preset takes some ten minutes of one core to train."""
+"""Of the networks in the long runs: with so many, the default preset takes nine minutes of one core to train."""
 PATIENCE = 3600.0
 ONE_BY_ONE = {"OUTCLASS_SLOTS": "1", "OUTCLASS_ITEMS": "1"}
 WITHOUT_PREFECT = """python -c 'from flows.trainings import run_without_prefect as run; run("{stage}", {fold})' #"""
