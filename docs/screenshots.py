@@ -124,6 +124,7 @@ class Visit:
     def open_run(self, name: str) -> None:
         self.open("runs")
         self.click("link", name)
+        self.page.wait_for_url("**/runs/flow-run/*")  # the list of runs has states, too
 
     def open_artifact(self, key: str) -> None:
         newest = self.ask("artifacts/latest/filter", artifacts={"key": {"any_": [key]}})[0]

@@ -8,8 +8,8 @@ from pathlib import Path
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from flows import server
-from stages import paths, results
-from stages.results import MEASURES, Metrics
+from stages import paper, params, paths, results
+from stages.results import MEASURES, Metrics, Table
 
 CURVES = {"auc": "AUC by set size", "eer": "Equal error rate by set size"}
 
@@ -17,12 +17,15 @@ CURVES = {"auc": "AUC by set size", "eer": "Equal error rate by set size"}
 def publish(point: str | None) -> None:
     """All of the run's results; in the copy for a sweep's point, which is soon gone, under keys of its own."""
     metrics = json.loads((paths.REPORT / "metrics.json").read_text())
-    tables, figures = (paths.REPORT / "tables.md").read_text(), curves(paths.REPORT / "figures")
     for_point = f" {point}" if point else ""
     create_table_artifact(
         table(metrics), key=key(f"results{for_point}"), description="AUC (%) and EER, mean ± standard deviation"
     )
-    create_markdown_artifact(tables, key=key(f"tables{for_point}"), description="The paper's tables, and ours")
+    beside = results.papers_tables(metrics, params.load().download.source)
+    for size, shown in zip(paper.TABLES, beside, strict=True):
+        words = f"{shown.title}. {shown.note}"
+        create_table_artifact(records(shown), key=key(f"paper s {size}{for_point}"), description=words)
+    figures = curves(paths.REPORT / "figures")
     create_markdown_artifact(figures, key=key(f"curves{for_point}"), description="AUC and EER by set size")
     if not point:
         create_link_artifact(report_address(), "report/index.html", key="report", description="The report as one page")
@@ -41,6 +44,13 @@ def table(metrics: Metrics) -> list[dict[str, str]]:
     best_first = results.ranked(metrics, sizes[-1])
     names = [name for name in TOLD if name in best_first] + [name for name in best_first if name not in TOLD]
     return [{"method": name} | _numbers(metrics, name, sizes) for name in names]
+
+
+def records(table: Table) -> list[dict[str, str]]:
+    """A table of the report as one of the UI's own, which scroll: in a text it would run over what is beside it."""
+    headings = [column.heading for column in table.columns]
+    texts = [[" ".join(filter(None, [cell.text, cell.code])) for cell in row] for row in table.rows]
+    return [dict(zip(headings, row, strict=True)) for row in texts]
 
 
 def _numbers(metrics: Metrics, method: str, sizes: list[int]) -> dict[str, str]:

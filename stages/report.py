@@ -21,7 +21,6 @@ from stages.results import (
     MISSING,
     PAPERS_METHOD,
     Cell,
-    Column,
     MeasureName,
     Metrics,
     Section,
@@ -58,16 +57,11 @@ def section(part: Section) -> str:
 
 
 def _markdown(table: Table) -> str:
-    head = [_escape(_heading(column)) for column in table.columns]
+    head = [_escape(column.heading) for column in table.columns]
     align = [":--", *["--:"] * (len(head) - 1)]
     lines = [head, align, *([_markdown_cell(cell) for cell in row] for row in table.rows)]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"### {_escape(table.title)}\n\n{_escape(table.note)}\n\n{body}\n"
-
-
-def _heading(column: Column) -> str:
-    source = f" ({column.source})" if column.source else ""
-    return f"{column.group} {column.label}".strip() + source
 
 
 def _markdown_cell(cell: Cell) -> str:

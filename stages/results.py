@@ -105,6 +105,11 @@ class Column(NamedTuple):
     group: str = ""
     source: str = ""  # who measured it, where one table mixes published and own numbers
 
+    @property
+    def heading(self) -> str:
+        """All of it in one line."""
+        return f"{self.group} {self.label}".strip() + (f" ({self.source})" if self.source else "")
+
 
 class Table(NamedTuple):
     title: str

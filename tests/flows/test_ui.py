@@ -1,5 +1,6 @@
 """``make ui``: server, work pool, deployments and worker; runs started in the UI; and a clean end."""
 
+import json
 import os
 import signal
 import socket
@@ -132,11 +133,16 @@ def test_a_run_started_in_the_ui_gives_the_same_tables_and_shows_them(workspace,
     shown = {each["key"]: each for each in artifacts}
     assert {key: each["type"] for key, each in shown.items()} == {
         "results": "table",
-        "tables": "markdown",
+        "paper-s-1": "table",
+        "paper-s-5": "table",
         "curves": "markdown",
         "report": "markdown",
     }
     assert '"AUC, s = 3"' in shown["results"]["data"]
+    first = json.loads(shown["paper-s-1"]["data"])[0]
+    assert first["Method"] == "Our method ensemble-count"
+    assert first["AUC (%) Cifar-100 (published)"] == "68 ± 3"
+    assert first["AUC (%) glyphs (measured here)"] == json.loads(shown["results"]["data"])[0]["AUC, s = 1"]
     assert "data:image/png;base64," in shown["curves"]["data"]
     report = (workspace.root / ".outclass/prefect/report-address").read_text()
     assert f"{report}/index.html" in shown["report"]["data"]
