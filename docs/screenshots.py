@@ -12,7 +12,6 @@ PATH. No browser is downloaded.
 
 import io
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from PIL import Image
 
@@ -40,7 +40,7 @@ COLOURS = 256  # enough for a page, and half the bytes
 OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OPTIONS += ["--disable-component-update", "--disable-sync"]
 PATIENCE = 300  # seconds that a run may take
-ENDED = re.compile("^(Completed|Failed|Crashed|Cancelled)$")
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 PIPELINE_RUN = "glyphs, repetitions [0], folds [0, 1]"
 
 
@@ -131,9 +131,15 @@ class Visit:
         self.open(f"artifacts/artifact/{newest['latest_id']}")
 
     def wait_for_end(self) -> None:
-        state = self.page.get_by_text(ENDED).first
-        state.wait_for(timeout=PATIENCE * 1000)
-        assert state.inner_text() == "Completed", self.page.url
+        """Of the run that is open; the server knows it, while a page shows the states of other runs, too."""
+        run = urlsplit(self.page.url).path.rpartition("/")[2]
+
+        def end() -> str:
+            state = self.page.request.get(f"{self.url}/api/flow_runs/{run}").json()["state"]
+            return str(state["name"]) if state["type"] in FINAL else ""
+
+        assert until(end) == "Completed", self.page.url
+        self.page.get_by_text("Completed", exact=True).first.wait_for(timeout=PATIENCE * 1000)
 
 
 def until(look: Callable[[], Any]) -> Any:

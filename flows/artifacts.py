@@ -9,7 +9,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 
 from flows import server
 from stages import paper, params, paths, results
-from stages.results import MEASURES, Metrics, Table
+from stages.results import MEASURES, Cell, Metrics, Table
 
 CURVES = {"auc": "AUC by set size", "eer": "Equal error rate by set size"}
 
@@ -49,8 +49,11 @@ def table(metrics: Metrics) -> list[dict[str, str]]:
 def records(table: Table) -> list[dict[str, str]]:
     """A table of the report as one of the UI's own, which scroll: in a text it would run over what is beside it."""
     headings = [column.heading for column in table.columns]
-    texts = [[" ".join(filter(None, [cell.text, cell.code])) for cell in row] for row in table.rows]
-    return [dict(zip(headings, row, strict=True)) for row in texts]
+    return [dict(zip(headings, map(_text, row), strict=True)) for row in table.rows]
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.text} ({cell.code})" if cell.text and cell.code else cell.text or cell.code
 
 
 def _numbers(metrics: Metrics, method: str, sizes: list[int]) -> dict[str, str]:

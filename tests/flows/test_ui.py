@@ -140,7 +140,7 @@ def test_a_run_started_in_the_ui_gives_the_same_tables_and_shows_them(workspace,
     }
     assert '"AUC, s = 3"' in shown["results"]["data"]
     first = json.loads(shown["paper-s-1"]["data"])[0]
-    assert first["Method"] == "Our method ensemble-count"
+    assert first["Method"] == "Our method (ensemble-count)"
     assert first["AUC (%) Cifar-100 (published)"] == "68 ± 3"
     assert first["AUC (%) glyphs (measured here)"] == json.loads(shown["results"]["data"])[0]["AUC, s = 1"]
     assert "data:image/png;base64," in shown["curves"]["data"]
