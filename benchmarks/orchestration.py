@@ -111,7 +111,7 @@ def compare_layers(tries: int) -> None:
             print(f"{name:42}{whole:8.1f}{item:9.2f}{long:10.1f}{long - before:+8.1f}", flush=True)
             before = long
         plain, flow = nothing_to_do(api)
-        with timed() as again, server.started(*ports.free()):
+        with timed() as again, server.started(*ports.free(3)):
             pass
     print(f"\nstart and end of a Prefect server: {start:.1f} s on a new database, {again():.1f} s on one that is there")
     print(f"nothing to do: `dvc repro` {plain:.1f} s, `make repro` {flow:.1f} s")
@@ -131,7 +131,7 @@ def api_server() -> Iterator[tuple[str, float]]:
     """A Prefect server for all, in a folder of its own; also yields the seconds that it took to start."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         started = time.perf_counter()
-        with server.started(*ports.free()) as url:
+        with server.started(*ports.free(3)) as url:
             yield url, time.perf_counter() - started
 
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -39,6 +39,10 @@ LOOK_AGAIN = 2.0
 """Seconds between two looks whether the server is still there."""
 
 
+class PortTakenError(OutclassError):
+    """Another program was faster at a port."""
+
+
 @contextmanager
 def available() -> Iterator[str]:
     """Use the server that is configured (PREFECT_API_URL or a Prefect profile), or that of ``make ui``, or our own.
@@ -55,7 +59,7 @@ def available() -> Iterator[str]:
             with _using(url), _watched(url, _silent(url)):
                 yield url
         else:
-            with started(*ports.free()) as url:
+            with started(*ports.free(3)) as url:
                 yield url
 
 
@@ -88,11 +92,30 @@ def report_address() -> str | None:
 
 
 @contextmanager
-def started(port: int) -> Iterator[str]:
-    """A server of our own, for this process and those that it starts."""
+def started(*candidates: int) -> Iterator[str]:
+    """A server of our own, for this process and those that it starts, at the first of some ports that it can have."""
+    print("starting a Prefect server ...", flush=True)
+    server, url = _start_at_one_of(candidates)
+    try:
+        with _using(url), _watched(url, lambda: server.poll() is not None):
+            yield url
+    finally:
+        processes.stop(server)
+
+
+def _start_at_one_of(candidates: Sequence[int]) -> tuple["subprocess.Popen[str]", str]:
+    """Seconds pass until it listens: a port that was free may be no longer."""
+    *first, last = candidates
+    for port in first:
+        with suppress(PortTakenError):
+            return _start(port)
+    return _start(last)
+
+
+def _start(port: int) -> tuple["subprocess.Popen[str]", str]:
+    """A server that answers, and its address."""
     url = f"http://127.0.0.1:{port}/api"
     log = FOLDER / "server.log"
-    print("starting a Prefect server ...", flush=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as output:
         server = processes.start(
@@ -107,10 +130,10 @@ def started(port: int) -> Iterator[str]:
         )
     try:
         _wait(url, server, log, port)
-        with _using(url), _watched(url, lambda: server.poll() is not None):
-            yield url
-    finally:
+    except BaseException:
         processes.stop(server)
+        raise
+    return server, url
 
 
 def check(url: str) -> None:
@@ -196,6 +219,8 @@ def _wait(url: str, server: "subprocess.Popen[str]", log: Path, port: int) -> No
     deadline = time.monotonic() + PATIENCE
     while not (_answers(url) and _listens(server.pid, port)):  # somebody else may have been faster at that port
         if server.poll() is not None:
+            if not ports.is_free(port):
+                raise PortTakenError(f"port {port} was taken while the Prefect server started; its log is {log}")
             raise OutclassError(f"the Prefect server ended with code {server.returncode}; its log is {log}")
         if time.monotonic() > deadline:
             raise OutclassError(f"the Prefect server did not answer within {PATIENCE:.0f} s; its log is {log}")

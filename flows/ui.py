@@ -39,17 +39,17 @@ CANCELLING = 30.0
 """Seconds that runs have to end when the UI is stopped."""
 
 
-def port() -> int:
-    """As asked for; else Prefect's usual one if it is free, so that a bookmark keeps working."""
+def candidates() -> list[int]:
+    """Ports for the server: the one asked for; else Prefect's usual one, so that a bookmark keeps working, or any."""
     asked = settings.load().port
     if not asked:
-        return USUAL_PORT if ports.is_free(USUAL_PORT) else ports.free()[0]
+        return [*([USUAL_PORT] if ports.is_free(USUAL_PORT) else []), *ports.free(3)]
     if not ports.is_free(asked):
         raise OutclassError(
             f"OUTCLASS_PORT={asked}: the port is in use; stop what uses it, or choose another port, "
             f"or unset OUTCLASS_PORT to have a free one taken"
         )
-    return asked
+    return [asked]
 
 
 class _Report(SimpleHTTPRequestHandler):
@@ -152,7 +152,7 @@ def run() -> str:
     """Serve until stopped with Ctrl-C."""
     if url := server.announced_address():
         raise OutclassError(f"the UI of this folder is served already, at {url.removesuffix('/api')}: open it there")
-    with processes.stopped_on_signal(), server.started(port()) as url, get_client(sync_client=True) as client:
+    with processes.stopped_on_signal(), server.started(*candidates()) as url, get_client(sync_client=True) as client:
         create_pool(client)
         forget_runs(client)
         deploy(client)

@@ -114,13 +114,22 @@ def workspace(tmp_path: Path) -> Workspace:
     return make_workspace(tmp_path / "project")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ports_of_our_own(worker_id: str) -> Iterator[None]:
+    """Tests that run side by side choose among different ports, which no pipeline that they start chooses either."""
+    place = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ports, "RANGE", range(5000 + 500 * place, 5500 + 500 * place))
+        yield
+
+
 @pytest.fixture(scope="session")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real Prefect server."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("prefect"))
     try:
-        with server.started(*ports.free()) as url:
+        with server.started(*ports.free(3)) as url:
             os.chdir(before)
             yield url
     finally:

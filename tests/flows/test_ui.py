@@ -28,8 +28,7 @@ class Served:
 
     def start(self) -> None:
         self.address.unlink(missing_ok=True)  # one that was killed has left its own
-        port = str(*ports.free())  # tests that run side by side would race for the usual one
-        self.process = self.workspace.start("python", "-m", "flows.ui", OUTCLASS_PORT=port)
+        self.process = self.workspace.start("python", "-m", "flows.ui")
         self.wait_until(lambda: self.address.exists() or self.process.poll() is not None, 180)
         assert self.process.poll() is None, self.process.communicate()[0]
         self.url = self.address.read_text()
@@ -286,11 +285,15 @@ def taken() -> Iterator[int]:
 
 
 def test_another_port_is_taken_when_the_usual_one_is_in_use(monkeypatch, taken):
+    (usual,) = ports.free()
+    monkeypatch.setattr(ui, "USUAL_PORT", usual)
+    assert ui.candidates()[0] == usual
     monkeypatch.setattr(ui, "USUAL_PORT", taken)
-    assert ui.port() != ui.USUAL_PORT
+    assert taken not in ui.candidates()
+    assert all(map(ports.is_free, ui.candidates()))
 
 
 def test_a_port_that_was_asked_for_and_is_in_use_is_refused(monkeypatch, taken):
     monkeypatch.setenv("OUTCLASS_PORT", str(taken))
     with pytest.raises(OutclassError, match=f"OUTCLASS_PORT={taken}: the port is in use; stop what uses it, or"):
-        ui.port()
+        ui.candidates()
