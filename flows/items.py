@@ -1,16 +1,20 @@
 """DVC's items as the pipeline sees them: which must run, running one, and who is in the way."""
 
+import json
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import networkx
 import psutil
-from dvc.lock import LockError
+from dvc.exceptions import DvcException
+from dvc.lock import LockError, make_lock
 from dvc.repo import Repo
+from dvc.rwlock import RWLockFileCorruptedError
 
 from flows import processes
 from outclass.errors import OutclassError
@@ -19,8 +23,8 @@ from stages import settings
 T = TypeVar("T")
 
 LOGS = settings.HOME / "logs"
-LOCKED = ("Unable to acquire lock", "is busy")
-"""DVC's words for a lock held by another item: trying again mends it."""
+LOCKED = ("Unable to acquire lock", "is busy", "JSON structure is corrupted")
+"""DVC's words for a lock held by another item, or damaged: trying again mends it."""
 LOCK_PATIENCE = 120.0
 """Seconds for which a lock may be held before we give up."""
 A_REFUSAL = 20.0
@@ -30,6 +34,8 @@ LOCK_FILE = Path(".dvc/tmp/lock")
 RWLOCK_FILE = Path(".dvc/tmp/rwlock")
 """Lists who reads or writes which files. DVC crosses out numbers of processes that are gone, but after a restart of the
 machine a number may belong to another process."""
+RWLOCK_GUARD = ".dvc/tmp/rwlock.lock"
+"""Held by a DVC while it reads or writes that list."""
 LAST_WORDS = 15
 """Lines of an item's log that are shown when it fails."""
 
@@ -118,13 +124,36 @@ def patiently(attempt: Callable[[], T]) -> T:
         began = time.monotonic()
         try:
             return attempt()
-        except LockError as error:
+        except (LockError, RWLockFileCorruptedError) as error:
+            remove_if_damaged()
             now = time.monotonic()
             if since is None or now - began > A_REFUSAL:
                 since = now
             if now - since > LOCK_PATIENCE:
                 raise OutclassError(in_the_way(str(error))) from error
+        except DvcException as error:
+            raise OutclassError(unreadable(error)) from error
         time.sleep(0.5)
+
+
+def remove_if_damaged() -> None:
+    """A DVC that is killed as it writes its list of readers and writers leaves half of it: no other gets past that."""
+    with suppress(LockError, FileNotFoundError), make_lock(RWLOCK_GUARD):
+        try:
+            json.loads(RWLOCK_FILE.read_text())
+        except ValueError:
+            RWLOCK_FILE.unlink()
+
+
+def unreadable(error: DvcException) -> str:
+    """What is wrong with DVC's own files; one of them is DVC's to write."""
+    words = f"DVC cannot work here: {error}"
+    if "dvc.lock" not in words:
+        return words
+    return (
+        f"{words}. A DVC that was killed may have written half of it: `git checkout dvc.lock`, "
+        f"or delete it, then run again; what is finished is kept"
+    )
 
 
 def in_the_way(complaint: str) -> str:

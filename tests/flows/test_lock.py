@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+import yaml
 from dvc.lock import LockError
 
 from flows import items, lock
@@ -85,6 +86,48 @@ def test_a_stale_lock_of_dvc_is_to_be_deleted(impatient):
 
     items.RWLOCK_FILE.unlink()
     items.reproduce("backbone@0-0", print)
+
+
+def test_half_a_lock_that_a_killed_dvc_has_written_is_mended(impatient):
+    half = '{"write": {"/some/where": {"pid": 12'
+    impatient.set(**{"backbone.flat.steps": 31})
+    for attempt in (lambda: items.reproduce("backbone@0-0", print), items.outdated):
+        items.RWLOCK_FILE.write_text(half)
+        attempt()
+    items.RWLOCK_FILE.write_text(half)
+    assert "the workspace is up to date" in impatient.python("flows.pipeline")
+    impatient.run("dvc", "repro")
+
+
+def test_a_whole_lock_is_left_alone(impatient):
+    whole = '{"write": {"/some/where": {"pid": 12, "cmd": "dvc repro"}}}'
+    items.RWLOCK_FILE.write_text(whole)
+    items.remove_if_damaged()
+    assert items.RWLOCK_FILE.read_text() == whole
+    items.RWLOCK_FILE.unlink()
+    items.remove_if_damaged()
+    assert not items.RWLOCK_FILE.exists()
+
+
+def test_half_a_dvc_lock_is_named_with_its_remedy(impatient):
+    lock_file = impatient.root / "dvc.lock"
+    whole = lock_file.read_text()
+    lock_file.write_text(whole[: whole.index("md5:")] + "md5: [")
+    output = impatient.python("flows.pipeline", check=False)
+    assert "pipeline: error: DVC cannot work here: unable to read: 'dvc.lock'" in output
+    assert "`git checkout dvc.lock`, or delete it, then run again" in output
+    assert "Traceback" not in output
+    lock_file.unlink()
+    assert "the workspace is up to date" in impatient.python("flows.pipeline")
+    assert yaml.safe_load(lock_file.read_text()) == yaml.safe_load(whole)  # items end in any order
+
+
+def test_a_dvc_yaml_that_cannot_be_read_is_named(impatient):
+    (impatient.root / "dvc.yaml").write_text("stages: [")
+    output = impatient.python("flows.pipeline", check=False)
+    assert "pipeline: error: DVC cannot work here: unable to read: 'dvc.yaml'" in output
+    assert "git checkout" not in output
+    assert "Traceback" not in output
 
 
 def test_a_living_dvc_is_named(impatient, wait_until):
